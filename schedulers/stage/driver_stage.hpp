@@ -4,6 +4,7 @@
 
 #pragma once
 
+#include "schedulers/model/cost_model.hpp"
 #include "schedulers/registry/policy_set.hpp"
 #include "schedulers/stage/effects.hpp"
 
@@ -16,12 +17,14 @@ namespace troupe::sched {
 class PolicyRegistry;
 
 struct DriverOptions {
+  CostModel cost_model;             ///< Of the prefill ranks: what admission estimates with.
   std::int64_t requests_max = 1024; ///< In the system at once; more are refused (rejected).
   std::uint32_t attempts_max = 3;
   std::int64_t request_timeout_us = 0; ///< From arrival to end; 0 = none.
   std::int64_t no_progress_us = 600'000'000;
   std::int64_t stuck_after_us = 30'000'000;
   std::int64_t watch_every_us = 1'000'000; ///< How often silent requests are looked for.
+  std::int64_t gap_wait_us = 2'000'000;    ///< A token that overtook an earlier one waits so long.
   std::uint64_t seed = 1;
 };
 
@@ -45,7 +48,7 @@ struct Abandon {
 };
 
 struct DriverCounts {
-  std::int64_t accepted = 0, finished = 0, failed = 0, cancelled = 0, live = 0;
+  std::int64_t accepted = 0, finished = 0, failed = 0, cancelled = 0, live = 0, rejected = 0;
   std::int64_t stale_dropped = 0, retried = 0, invalid_decisions = 0;
 };
 

@@ -17,9 +17,10 @@ class PolicyRegistry;
 
 struct PrefillOptions {
   CostModel cost_model;
-  std::int64_t queue_max = 1024;  ///< Waiting requests; more end with `rejected`.
-  std::uint32_t attempts_max = 3; ///< Assignments tried at once before waiting again.
-  std::int64_t retry_us = 10'000; ///< Wait before trying again what no rank could take.
+  std::int64_t queue_max = 1024;            ///< Waiting requests; more end with `rejected`.
+  std::uint32_t attempts_max = 3;           ///< Assignments tried at once before waiting again.
+  std::int64_t retry_us = 10'000;           ///< Wait before trying again what no rank could take.
+  std::int64_t assign_again_us = 1'000'000; ///< An Assign without answer is repeated.
   std::uint64_t seed = 1;
 };
 

@@ -95,12 +95,20 @@ struct Tokens {
   std::vector<TokenRow> rows;
 };
 
-/// What admission sees. Sent by the chunker after each change.
+/// Where a prefill stands: routed to `rank`, `done` of its tokens computed.
+struct Standing {
+  RequestRef ref;
+  RankRef rank;
+  std::int64_t done = 0;
+};
+
+/// What admission and the watchdog see. Sent by the chunker after each change that matters.
 struct Load {
   std::int64_t waiting = 0; ///< Requests in the queue, not yet routed.
   std::int64_t waiting_tokens = 0;
   std::int64_t least_work_ps = 0; ///< Smallest outstanding work of a usable prefill rank.
   std::int64_t ranks = 0;         ///< Usable prefill ranks.
+  std::vector<Standing> moved;    ///< Prefills that were routed or advanced since the last Load.
 };
 
 // -- chunker and prefill rank ------------------------------------------------------------------
@@ -170,8 +178,7 @@ struct RankReport {
   std::vector<RequestRef> freed;  ///< Sequences whose slot and blocks came back since then.
 };
 
-// -- handoff
-// ---------------------------------------------------------------------------------------
+// -- handoff -------------------------------------------------------------------------------------
 
 /// A prefill is complete; the rank keeps slot and blocks until it hears Release or the lease ends.
 struct PrefillDone {
@@ -215,6 +222,7 @@ struct Pull {
   RankRef rank; ///< Target.
   HandoffId handoff{};
   RankRef source;
+  std::int64_t positions = 0; ///< Tokens in the KV: how many blocks arrive.
   std::string manifest;
 };
 
