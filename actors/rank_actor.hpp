@@ -12,11 +12,21 @@
 #include "engine/engine.hpp"
 #include "transport/transport.hpp"
 
+#include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <vector>
 
 namespace troupe::actors {
+
+/// What a rank did, for the summary. Written by its actor. Thread: any.
+struct RankTotals {
+  std::atomic<std::int64_t> steps{0};
+  std::atomic<std::int64_t> busy_us{0};
+  std::atomic<std::int64_t> kv_blocks_held{0}; ///< Of sequences, after the last event.
+  std::atomic<std::int64_t> slots_held{0};
+};
 
 struct RankConfig {
   ShellContext context;
@@ -43,8 +53,10 @@ struct PendingPull {
 };
 
 struct RankState : Shell<sched::RankStage> {
+  std::shared_ptr<RankTotals> totals;
   std::shared_ptr<engine::Engine> engine;
   std::shared_ptr<transport::Transport> transport;
+  std::shared_ptr<RankTotals> totals;              ///< Never null.
   bool modelled_time = false;
   std::unique_ptr<TokenLog> log;
   engine::StepPlan plan; ///< Reused from step to step.

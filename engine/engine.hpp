@@ -50,7 +50,11 @@ struct ModelFacts {
   std::vector<std::int32_t> eos_ids;
   std::int64_t layers = 0;
   std::int64_t experts = 0; ///< Routed experts per layer.
-  std::string cpu_path;     ///< The path in use: "scalar", "avx2", "null".
+  std::string cpu_path;     ///< The path in use: "scalar", "avx2", "null"; "" before it is opened.
+  // For sampling fields that a request leaves out.
+  double temperature = 1.0;
+  double top_p = 1.0;
+  std::int64_t top_k = 0;
 };
 
 /// Sizes of the two resources. Printed at start, accounted by rank_stage.
@@ -117,6 +121,11 @@ public:
   virtual Status import_kv(const KvManifest& manifest, StateSlotId slot,
                            std::span<const KvBlockId> blocks) = 0;
 };
+
+/// What a checkpoint says about itself, read from its small files and headers.
+///
+/// @param with_weights  false for the null engine: the identity is that of the configuration alone
+Result<ModelFacts> describe_model(const EngineOptions& options, bool with_weights);
 
 /// The weights of one checkpoint, shared by all engines of a process on one device.
 class Weights;
