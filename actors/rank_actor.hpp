@@ -28,6 +28,7 @@ struct RankTotals {
   std::atomic<std::int64_t> slots_held{0};
 };
 
+/// What a rank is made of.
 struct RankConfig {
   ShellContext context;
   sched::RankOptions options;
@@ -35,8 +36,9 @@ struct RankConfig {
   std::shared_ptr<const sched::PolicyRegistry> registry;
   std::shared_ptr<engine::Engine> engine;          ///< Used by this actor only.
   std::shared_ptr<transport::Transport> transport; ///< Used by this actor only.
-  bool modelled_time =
-      false; ///< Steps take the engine's compute_us of the actor clock (null engine).
+  std::shared_ptr<RankTotals> totals;              ///< Never null.
+  /// Steps take the engine's compute_us of the actor clock (null engine).
+  bool modelled_time = false;
 };
 
 /// Bytes another rank may read until the sequence is forgotten.
@@ -56,7 +58,6 @@ struct RankState : Shell<sched::RankStage> {
   std::shared_ptr<RankTotals> totals;
   std::shared_ptr<engine::Engine> engine;
   std::shared_ptr<transport::Transport> transport;
-  std::shared_ptr<RankTotals> totals;              ///< Never null.
   bool modelled_time = false;
   std::unique_ptr<TokenLog> log;
   engine::StepPlan plan; ///< Reused from step to step.

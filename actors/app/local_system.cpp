@@ -168,8 +168,8 @@ struct LocalSystem::State {
     driver.succeeded = facts.succeeded;
     driver.failed = facts.failed;
     driver.on_times = [this](std::int64_t ttft_us, std::int64_t tpot_us) {
-      ttft.add(ttft_us);
-      if (tpot_us >= 0) tpot.add(tpot_us);
+      ttft.record(ttft_us);
+      if (tpot_us >= 0) tpot.record(tpot_us);
     };
     peers->driver = actors::spawn_stage(*system, Threads::shared, actors::driver_actor, driver);
   }
