@@ -135,11 +135,13 @@ int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& p
   LocalSystem system(std::move(options), std::move(ranks));
   Interrupter interrupter(system, setup.config.limits.stop_grace_s * 1'000'000);
   ProgressLine progress(progress_style(arguments.common.quiet || arguments.common.json));
-  const actors::JobState last = system.wait(
-      [&](const actors::JobState& state) {
-        std::fputs(progress.update(progress_of(state, total), steady_us()).c_str(), stderr);
-      },
-      [](const actors::Piece&) {}, [&] { interrupter.poll(); });
+  actors::JobState last;
+  const auto on_state = [&](const actors::JobState& state) {
+    last = state;
+    std::fputs(progress.update(progress_of(state, total), steady_us()).c_str(), stderr);
+  };
+  while (system.receive(on_state, [](const actors::Piece&) {}))
+    interrupter.poll();
   std::fputs(progress.clear().c_str(), stderr);
   system.stop();
 

@@ -1,7 +1,7 @@
 #include "actors/app/job_setup.hpp"
 
 #include "actors/app/config_loader.hpp"
-#include "actors/app/local_system.hpp"
+#include "actors/app/system_actors.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
