@@ -123,6 +123,24 @@ std::shared_ptr<actors::Ledger> open_ledger(const SystemOptions& options) {
   return nullptr;
 }
 
+/// Opens one engine; loads the weights for the first CPU rank.
+Result<std::unique_ptr<engine::Engine>>
+open_engine(const engine::EngineOptions& options, const RankGroupConfig& group,
+            std::shared_ptr<const engine::Weights>& weights) {
+  if (group.device == "null") {
+    const sched::CostModel& cost = group.cost_model.model;
+    return engine::open_null_engine(options,
+                                    {cost.step_ps, cost.token_ps, cost.pair_ps, cost.sequence_ps,
+                                     cost.context_token_ps, group.cost_model.null_speed});
+  }
+  if (!weights) {
+    auto loaded = engine::load_weights(options);
+    if (!loaded.ok()) return loaded.error();
+    weights = std::move(*loaded);
+  }
+  return engine::open_cpu_engine(weights, options);
+}
+
 } // namespace
 
 engine::EngineOptions engine_options(const SystemConfig& config, const RankGroupConfig& group) {
@@ -143,22 +161,8 @@ Result<std::vector<OpenedRank>> open_ranks(const SystemConfig& config) {
   std::vector<OpenedRank> ranks;
   std::shared_ptr<const engine::Weights> weights;
   for (const RankGroupConfig& group : config.ranks) {
-    const engine::EngineOptions options = engine_options(config, group);
     for (std::int64_t i = 0; i < group.count; ++i) {
-      Result<std::unique_ptr<engine::Engine>> engine = nullptr;
-      if (group.device == "null") {
-        const sched::CostModel& cost = group.cost_model.model;
-        engine = engine::open_null_engine(options, {cost.step_ps, cost.token_ps, cost.pair_ps,
-                                                    cost.sequence_ps, cost.context_token_ps,
-                                                    group.cost_model.null_speed});
-      } else {
-        if (!weights) {
-          auto loaded = engine::load_weights(options);
-          if (!loaded.ok()) return loaded.error();
-          weights = std::move(*loaded);
-        }
-        engine = engine::open_cpu_engine(weights, options);
-      }
+      auto engine = open_engine(engine_options(config, group), group, weights);
       if (!engine.ok()) return engine.error();
       ranks.push_back({group.name + "-" + std::to_string(i), group, std::move(*engine)});
     }
