@@ -40,6 +40,7 @@ struct NullTiming {
   std::int64_t sequence_ps = 0;
   std::int64_t context_token_ps = 0;
   double speed = 0.0; ///< 0 = at once, 1 = as modelled.
+  bool sleep = true;  ///< false: only reported as compute_us, when the caller's clock is virtual.
 };
 
 /// What callers may know about the opened model.
@@ -138,7 +139,8 @@ Result<std::unique_ptr<Engine>> open_cpu_engine(std::shared_ptr<const Weights> w
                                                 const EngineOptions& options);
 
 /// Opens an engine without weights: made-up tokens from (seed, output position), times from the
-/// cost model, blocks and slots accounted as in the real one. Reads only config.json of the model.
+/// cost model, blocks and slots accounted as in the real one. Reads no weights and no headers: of
+/// the model it needs config.json alone. StepResult::compute_us is the modelled time times speed.
 Result<std::unique_ptr<Engine>> open_null_engine(const EngineOptions& options,
                                                  const NullTiming& timing);
 
