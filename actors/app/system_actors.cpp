@@ -105,10 +105,13 @@ void spawn_ranks(caf::actor_system& system, Threads threads, const SystemOptions
   for (std::size_t i = 0; i < ranks.size(); ++i) {
     const RankId id{static_cast<std::uint32_t>(i)};
     out.totals.push_back(std::make_shared<actors::RankTotals>());
-    actors::RankConfig config{context,           rank_options(options.config, ranks[i], id),
-                              options.policies,  options.registry,
-                              ranks[i].engine,   transport::make_loopback(hub),
-                              out.totals.back(), ranks[i].group.device == "null"};
+    auto endpoint = hub->open(ranks[i].name);
+    TROUPE_CHECK(endpoint.ok(), "rank names are distinct");
+    actors::RankConfig config{
+        context,           rank_options(options.config, ranks[i], id),
+        options.policies,  options.registry,
+        ranks[i].engine,   std::shared_ptr<transport::Transport>(std::move(*endpoint)),
+        out.totals.back(), ranks[i].group.device == "null"};
     out.peers->ranks[id] =
         actors::spawn_stage(system, threads, actors::rank_actor, std::move(config));
   }
