@@ -1,0 +1,144 @@
+// Regular files only: every open is non-blocking and checked by fstat before use.
+
+#include "engine/model/file.hpp"
+
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#include <utility>
+
+namespace troupe::engine {
+
+namespace {
+
+/// Longest piece of foreign text in a message.
+constexpr std::size_t kQuotedChars = 160;
+
+std::string system_words(int number) { return std::strerror(number); }
+
+} // namespace
+
+FileMap::FileMap(FileMap&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
+
+FileMap& FileMap::operator=(FileMap&& other) noexcept {
+  std::swap(bytes_, other.bytes_);
+  return *this;
+}
+
+FileMap::~FileMap() {
+  if (!bytes_.empty()) {
+    ::munmap(const_cast<std::byte*>(bytes_.data()), bytes_.size());
+  }
+}
+
+InputFile::InputFile(InputFile&& other) noexcept
+    : descriptor_(std::exchange(other.descriptor_, -1)), path_(std::move(other.path_)),
+      size_bytes_(other.size_bytes_) {}
+
+InputFile& InputFile::operator=(InputFile&& other) noexcept {
+  std::swap(descriptor_, other.descriptor_);
+  std::swap(path_, other.path_);
+  std::swap(size_bytes_, other.size_bytes_);
+  return *this;
+}
+
+InputFile::~InputFile() {
+  if (descriptor_ >= 0) {
+    ::close(descriptor_);
+  }
+}
+
+Result<InputFile> InputFile::open(const std::string& path) {
+  // Without O_NONBLOCK, opening a pipe that nobody writes would wait for ever.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  if (descriptor < 0) {
+    const int number = errno;
+    const bool absent = number == ENOENT || number == ENOTDIR;
+    return Error{absent ? ErrorCode::not_found : ErrorCode::io_error,
+                 path + ": cannot be opened (" + system_words(number) + ")"};
+  }
+  InputFile file(descriptor, path, 0);
+  struct stat facts {};
+  if (::fstat(descriptor, &facts) != 0) {
+    return Error{ErrorCode::io_error, path + ": cannot be examined (" + system_words(errno) + ")"};
+  }
+  if (!S_ISREG(facts.st_mode)) {
+    const char* kind = S_ISDIR(facts.st_mode) ? "a folder" : "a pipe, socket or device";
+    return Error{ErrorCode::io_error, path + ": is " + kind + ", expected a regular file"};
+  }
+  file.size_bytes_ = facts.st_size;
+  return file;
+}
+
+Status InputFile::read_at(std::int64_t offset_bytes, std::span<std::byte> into) const {
+  std::size_t done = 0;
+  while (done < into.size()) {
+    const ssize_t got = ::pread(descriptor_, into.data() + done, into.size() - done,
+                                offset_bytes + static_cast<std::int64_t>(done));
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) {
+      return {ErrorCode::io_error, path_ + ": cannot be read (" + system_words(errno) + ")"};
+    }
+    if (got == 0) {
+      return {ErrorCode::io_error,
+              path_ + ": ends at byte " +
+                  std::to_string(offset_bytes + static_cast<std::int64_t>(done)) + ", expected " +
+                  std::to_string(into.size() - done) + " bytes more; was it cut while being read?"};
+    }
+    done += static_cast<std::size_t>(got);
+  }
+  return {};
+}
+
+Result<FileMap> InputFile::map() const {
+  FileMap map;
+  if (size_bytes_ == 0) return map;
+  const auto size = static_cast<std::size_t>(size_bytes_);
+  void* address = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, descriptor_, 0);
+  if (address == MAP_FAILED) {
+    return Error{ErrorCode::io_error, path_ + ": cannot be mapped (" + system_words(errno) + ")"};
+  }
+  map.bytes_ = {static_cast<const std::byte*>(address), size};
+  return map;
+}
+
+Result<std::string> read_text_file(const std::string& path, std::int64_t bytes_max) {
+  auto file = InputFile::open(path);
+  if (!file) return file.error();
+  if (file->size_bytes() > bytes_max) {
+    return Error{ErrorCode::parse_error, path + ": has " + std::to_string(file->size_bytes()) +
+                                             " bytes, expected at most " +
+                                             std::to_string(bytes_max)};
+  }
+  std::string text(static_cast<std::size_t>(file->size_bytes()), '\0');
+  const Status status = file->read_at(0, std::as_writable_bytes(std::span(text)));
+  if (!status) return status.error();
+  return text;
+}
+
+bool path_exists(const std::string& path) {
+  struct stat facts {};
+  return ::lstat(path.c_str(), &facts) == 0;
+}
+
+std::string in_quotes(std::string_view text) {
+  std::string out = "'";
+  for (const char c : text.substr(0, kQuotedChars)) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7f) {
+      char escaped[8];
+      std::snprintf(escaped, sizeof escaped, "\\x%02x", byte);
+      out += escaped;
+    } else {
+      out += c;
+    }
+  }
+  if (text.size() > kQuotedChars) out += "...";
+  return out + "'";
+}
+
+} // namespace troupe::engine
