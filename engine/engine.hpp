@@ -21,13 +21,13 @@ namespace troupe::engine {
 
 /// What is fixed when an engine is opened.
 struct EngineOptions {
-  std::string model_path;                     ///< Checkpoint folder.
+  std::string model_path;                      ///< Checkpoint folder.
   std::string activation_quant = "checkpoint"; ///< "checkpoint" or "off".
-  std::string cpu_path = "auto";              ///< "auto", "scalar", "avx2".
-  std::int64_t context_max = 0;               ///< Tokens; 0 = what the checkpoint says.
-  std::int64_t block_tokens = 64;             ///< Multiple of every compression ratio.
-  std::int64_t kv_memory_bytes = 512LL << 20; ///< Slots first, the rest is blocks.
-  std::int64_t sequences_max = 64;            ///< State slots.
+  std::string cpu_path = "auto";               ///< "auto", "scalar", "avx2".
+  std::int64_t context_max = 0;                ///< Tokens; 0 = what the checkpoint says.
+  std::int64_t block_tokens = 64;              ///< Multiple of every compression ratio.
+  std::int64_t kv_memory_bytes = 512LL << 20;  ///< Slots first, the rest is blocks.
+  std::int64_t sequences_max = 64;             ///< State slots.
   std::int64_t step_tokens_max = 512;
   int threads = 1;
 };
@@ -44,13 +44,13 @@ struct NullTiming {
 
 /// What callers may know about the opened model.
 struct ModelFacts {
-  std::string identity;          ///< Digest of config, index, tokenizer and shard headers, hex.
+  std::string identity; ///< Digest of config, index, tokenizer and shard headers, hex.
   std::int64_t vocab = 0;
-  std::int64_t context_max = 0;  ///< Tokens of prompt and answer together.
+  std::int64_t context_max = 0; ///< Tokens of prompt and answer together.
   std::vector<std::int32_t> eos_ids;
   std::int64_t layers = 0;
-  std::int64_t experts = 0;      ///< Routed experts per layer.
-  std::string cpu_path;          ///< The path in use: "scalar", "avx2", "null".
+  std::int64_t experts = 0; ///< Routed experts per layer.
+  std::string cpu_path;     ///< The path in use: "scalar", "avx2", "null".
 };
 
 /// Sizes of the two resources. Printed at start, accounted by rank_stage.
@@ -60,8 +60,9 @@ struct KvFacts {
   std::int64_t block_bytes = 0;
   std::int64_t slots = 0;
   std::int64_t slot_bytes = 0;
-  std::string kv_format;         ///< "packed" or "f32".
-  std::uint64_t layout_id = 0;   ///< Changes whenever the bytes of a block or slot mean something else.
+  std::string kv_format; ///< "packed" or "f32".
+  std::uint64_t layout_id =
+      0; ///< Changes whenever the bytes of a block or slot mean something else.
 };
 
 /// Bytes and digest of one region of a sequence.
@@ -77,9 +78,9 @@ struct KvManifest {
   std::string kv_format;
   std::uint64_t layout_id = 0;
   std::int64_t block_tokens = 0;
-  std::int64_t positions = 0;             ///< Tokens held.
+  std::int64_t positions = 0; ///< Tokens held.
   std::string cpu_path;
-  std::vector<RegionFacts> regions;       ///< State slot first, then the blocks in order.
+  std::vector<RegionFacts> regions; ///< State slot first, then the blocks in order.
 };
 
 /// An exported sequence: the manifest and where its bytes lie until the owner releases the blocks.
@@ -127,8 +128,8 @@ Result<std::shared_ptr<const Weights>> load_weights(const EngineOptions& options
 Result<std::unique_ptr<Engine>> open_cpu_engine(std::shared_ptr<const Weights> weights,
                                                 const EngineOptions& options);
 
-/// Opens an engine without weights: made-up tokens from (seed, output position), times from the cost
-/// model, blocks and slots accounted as in the real one. Reads only config.json of the model.
+/// Opens an engine without weights: made-up tokens from (seed, output position), times from the
+/// cost model, blocks and slots accounted as in the real one. Reads only config.json of the model.
 Result<std::unique_ptr<Engine>> open_null_engine(const EngineOptions& options,
                                                  const NullTiming& timing);
 

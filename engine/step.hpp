@@ -24,13 +24,13 @@ struct Span {
 
 /// How to draw one token. Floats of the client arrive as they are; the engine never rounds them.
 struct SamplingPlan {
-  float temperature = 1.0F;      ///< 0 = greedy; ties to the lower id.
-  float top_p = 1.0F;            ///< (0, 1]; smallest set reaching it, lower id first on ties.
-  std::int32_t top_k = 0;        ///< 0 = no limit.
-  std::uint64_t seed = 0;        ///< Stream of the request.
+  float temperature = 1.0F;         ///< 0 = greedy; ties to the lower id.
+  float top_p = 1.0F;               ///< (0, 1]; smallest set reaching it, lower id first on ties.
+  std::int32_t top_k = 0;           ///< 0 = no limit.
+  std::uint64_t seed = 0;           ///< Stream of the request.
   std::int64_t output_position = 0; ///< Index of the token to draw; counter of the stream.
   std::int32_t top_logprobs = -1;   ///< -1 none, 0 the drawn token only, n also the n best.
-  Span suppressed;               ///< Into StepPlan::suppressed_ids: ids that may not be drawn.
+  Span suppressed;                  ///< Into StepPlan::suppressed_ids: ids that may not be drawn.
 };
 
 /// One engine step. A plan without sequences is legal and does nothing.
@@ -38,18 +38,18 @@ struct SamplingPlan {
 /// Prefill, decode and verification are the same thing with different token counts. Sequences
 /// are distinct slots. `first_position` equals the slot's length; 0 resets the slot.
 struct StepPlan {
-  std::uint64_t step = 0;        ///< Number of the step on this rank, ascending.
-  bool expert_counts = false;    ///< Ask for StepResult::expert_counts.
+  std::uint64_t step = 0;     ///< Number of the step on this rank, ascending.
+  bool expert_counts = false; ///< Ask for StepResult::expert_counts.
 
-  std::vector<StateSlotId> state_slot;       ///< [sequences]
-  std::vector<std::int64_t> first_position;  ///< [sequences] position of the first token
-  std::vector<Span> tokens_of;               ///< [sequences] into `tokens`, count >= 1
-  std::vector<Span> blocks_of;               ///< [sequences] into `block_table`
-  std::vector<Logits> logits;                ///< [sequences]
-  std::vector<std::int32_t> sampling_of;     ///< [sequences] into `sampling`, -1 if logits is none
+  std::vector<StateSlotId> state_slot;      ///< [sequences]
+  std::vector<std::int64_t> first_position; ///< [sequences] position of the first token
+  std::vector<Span> tokens_of;              ///< [sequences] into `tokens`, count >= 1
+  std::vector<Span> blocks_of;              ///< [sequences] into `block_table`
+  std::vector<Logits> logits;               ///< [sequences]
+  std::vector<std::int32_t> sampling_of;    ///< [sequences] into `sampling`, -1 if logits is none
 
-  std::vector<std::int32_t> tokens;          ///< All sequences one after the other.
-  std::vector<KvBlockId> block_table;        ///< Block j holds positions [j, j+1) * block_tokens.
+  std::vector<std::int32_t> tokens;   ///< All sequences one after the other.
+  std::vector<KvBlockId> block_table; ///< Block j holds positions [j, j+1) * block_tokens.
   std::vector<SamplingPlan> sampling;
   std::vector<std::int32_t> suppressed_ids;
 
@@ -65,13 +65,13 @@ struct TokenLogprob {
 /// What a step did. A sequence is changed completely or, with an error, not at all.
 struct StepResult {
   std::uint64_t step = 0;
-  std::vector<ErrorCode> status;             ///< [sequences]
-  std::vector<std::int64_t> length;          ///< [sequences] positions now held by the slot
-  std::vector<std::int32_t> sampled;         ///< [sequences] -1 where no logits were asked for
-  std::vector<std::uint32_t> logprob_bits;   ///< [sequences] float32 bits, of the raw distribution
-  std::vector<Span> top_of;                  ///< [sequences] into `top`, best first
+  std::vector<ErrorCode> status;           ///< [sequences]
+  std::vector<std::int64_t> length;        ///< [sequences] positions now held by the slot
+  std::vector<std::int32_t> sampled;       ///< [sequences] -1 where no logits were asked for
+  std::vector<std::uint32_t> logprob_bits; ///< [sequences] float32 bits, of the raw distribution
+  std::vector<Span> top_of;                ///< [sequences] into `top`, best first
   std::vector<TokenLogprob> top;
-  std::vector<std::int32_t> expert_counts;   ///< [layers, experts] tokens, when asked for
+  std::vector<std::int32_t> expert_counts; ///< [layers, experts] tokens, when asked for
   ExpertEpoch expert_epoch{};
   std::int64_t compute_us = 0;
 };

@@ -23,8 +23,8 @@ enum class TransferId : std::uint64_t {};
 /// Copies [offset, offset + into.size()) of a remote region into local memory.
 struct ReadRequest {
   RegionId region{};
-  std::int64_t offset = 0;           ///< Bytes.
-  std::span<std::byte> into;         ///< Owned by the caller until the completion is polled.
+  std::int64_t offset = 0;   ///< Bytes.
+  std::span<std::byte> into; ///< Owned by the caller until the completion is polled.
 };
 
 /// The one ending of a transfer.

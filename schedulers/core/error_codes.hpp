@@ -11,10 +11,10 @@ namespace troupe {
 enum class ErrorCode : std::uint16_t {
   ok = 0,
   // 100: configuration and usage
-  bad_argument = 100,   ///< A value is out of its documented range or of the wrong type.
-  unknown_key = 101,    ///< A key, option or name that nothing knows.
-  missing_key = 102,    ///< A required key is absent.
-  parse_error = 103,    ///< Text that is not TOML, JSON, UTF-8 or whatever was expected.
+  bad_argument = 100, ///< A value is out of its documented range or of the wrong type.
+  unknown_key = 101,  ///< A key, option or name that nothing knows.
+  missing_key = 102,  ///< A required key is absent.
+  parse_error = 103,  ///< Text that is not TOML, JSON, UTF-8 or whatever was expected.
   // 200: files and checkpoints
   io_error = 200,       ///< The operating system refused; the message carries its words.
   not_found = 201,      ///< A file or name that must exist does not.
@@ -23,22 +23,22 @@ enum class ErrorCode : std::uint16_t {
   mismatch = 204,       ///< Two things that must agree do not (journal, input, manifest).
   busy = 205,           ///< Another process holds it.
   // 300: requests
-  invalid_request = 300, ///< The client's request is wrong (HTTP 400).
-  never_fits = 301,      ///< Larger than any rank could ever hold.
-  rejected = 302,        ///< Refused by admission; may be sent again later.
-  deadline = 303,        ///< The request's time ran out.
-  cancelled = 304,       ///< Somebody asked to stop it.
+  invalid_request = 300,    ///< The client's request is wrong (HTTP 400).
+  never_fits = 301,         ///< Larger than any rank could ever hold.
+  rejected = 302,           ///< Refused by admission; may be sent again later.
+  deadline = 303,           ///< The request's time ran out.
+  cancelled = 304,          ///< Somebody asked to stop it.
   attempts_exhausted = 305, ///< Lost by our fault as often as attempts_max allows.
   // 400: ranks and stages
-  no_room = 400,      ///< Not enough kv blocks or state slots now.
-  rank_lost = 401,    ///< The rank or its incarnation is gone.
-  no_rank = 402,      ///< No rank of the needed role is left.
-  no_progress = 403,  ///< Nothing happened for no_progress_s.
-  stale = 404,        ///< A message of an old attempt, incarnation or lease.
+  no_room = 400,     ///< Not enough kv blocks or state slots now.
+  rank_lost = 401,   ///< The rank or its incarnation is gone.
+  no_rank = 402,     ///< No rank of the needed role is left.
+  no_progress = 403, ///< Nothing happened for no_progress_s.
+  stale = 404,       ///< A message of an old attempt, incarnation or lease.
   // 500: engine and transport
-  bad_plan = 500,       ///< A StepPlan that breaks the engine's contract.
-  engine_failed = 501,  ///< The engine could not run the step.
-  bad_digest = 502,     ///< Bytes arrived that are not those that were sent.
+  bad_plan = 500,        ///< A StepPlan that breaks the engine's contract.
+  engine_failed = 501,   ///< The engine could not run the step.
+  bad_digest = 502,      ///< Bytes arrived that are not those that were sent.
   transfer_failed = 503, ///< The transport gave up.
 };
 

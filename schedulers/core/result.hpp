@@ -38,7 +38,7 @@ private:
 template <class T>
 class [[nodiscard]] Result {
 public:
-  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {} // NOLINT
+  Result(T value) : state_(std::in_place_index<0>, std::move(value)) {}     // NOLINT
   Result(Error error) : state_(std::in_place_index<1>, std::move(error)) {} // NOLINT
   Result(ErrorCode code, std::string message)
       : state_(std::in_place_index<1>, Error{code, std::move(message)}) {}

@@ -12,7 +12,13 @@ namespace troupe {
 __extension__ using Wide = unsigned __int128;
 
 /// What a draw is for; two purposes never share a stream.
-enum class Purpose : std::uint64_t { sampling = 1, policy = 2, null_token = 3, seed = 4, lease = 5 };
+enum class Purpose : std::uint64_t {
+  sampling = 1,
+  policy = 2,
+  null_token = 3,
+  seed = 4,
+  lease = 5
+};
 
 /// Mixes 64 bits; a bijection.
 constexpr std::uint64_t mix64(std::uint64_t x) noexcept {

@@ -1,0 +1,101 @@
+// Arguments of the sub-commands as parsed, and the function behind each.
+//
+// troupe_main.cpp fills the structs; a command prints results to standard output, everything else
+// to standard error, and returns its exit code.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::app {
+
+inline constexpr int kExitDone = 0;
+inline constexpr int kExitFailed = 1;  ///< Failed while running; state is kept.
+inline constexpr int kExitRefused = 2; ///< Refused before starting.
+inline constexpr int kExitPartial = 3; ///< Done, but some lines or cases failed.
+inline constexpr int kExitInterrupted = 130;
+inline constexpr int kExitTerminated = 143;
+
+/// Flags of every sub-command.
+struct CommonArguments {
+  std::string config;            ///< --config FILE, "" = the compiled-in defaults.
+  std::vector<std::string> sets; ///< --set table.key=VALUE, in order.
+  bool json = false;
+  std::string log_level; ///< "" = as configured.
+  bool quiet = false;
+};
+
+struct BatchArguments {
+  CommonArguments common;
+  std::string model;
+  std::string input;
+  std::string output;
+  std::string errors;
+  std::string policies;
+  std::string order = "completion"; ///< "completion" or "input".
+  std::int64_t inflight_max = 0;    ///< 0 = as configured.
+  std::string summary;
+  bool restart = false;
+  bool check = false;
+};
+
+struct GenerateArguments {
+  CommonArguments common;
+  std::string model;
+  std::string prompt;
+  bool chat = false;
+  std::int64_t max_tokens = 0; ///< 0 = as configured.
+  std::string policies;
+};
+
+struct VerifyArguments {
+  CommonArguments common;
+  std::string model;
+  std::vector<std::string> goldens;
+  bool verbose = false;
+};
+
+struct InspectArguments {
+  CommonArguments common;
+  std::string model;
+};
+
+struct TokenizeArguments {
+  CommonArguments common;
+  std::string model;
+  std::string input; ///< "" or "-" = standard input.
+  bool decode = false;
+  bool plain = false;
+  bool chat = false;
+};
+
+struct ConfigArguments {
+  CommonArguments common;
+  std::string file;
+  bool show = false; ///< Else check.
+};
+
+struct BenchArguments {
+  CommonArguments common;
+  std::string what; ///< "engine" or "messages".
+  std::string model;
+};
+
+int command_batch(const BatchArguments& arguments);
+int command_generate(const GenerateArguments& arguments);
+int command_verify(const VerifyArguments& arguments);
+int command_inspect(const InspectArguments& arguments);
+int command_tokenize(const TokenizeArguments& arguments);
+int command_config(const ConfigArguments& arguments);
+int command_bench(const BenchArguments& arguments);
+
+/// `batch --check`: validates the input and writes nothing but the bad lines to standard output.
+int check_batch_input(const BatchArguments& arguments);
+
+/// Prints "troupe: MESSAGE" to standard error and returns `exit_code`.
+int fail(int exit_code, std::string_view message);
+
+} // namespace troupe::app

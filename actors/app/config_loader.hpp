@@ -1,0 +1,75 @@
+// TOML text of system and policy files → plain structs, all or nothing.
+//
+// Every error names file, line and key, what was found, what was expected and what to do. Paths
+// inside a file are relative to that file, those of overrides to the working directory.
+
+#pragma once
+
+#include "actors/app/system_config.hpp"
+#include "schedulers/core/result.hpp"
+#include "schedulers/registry/policy_registry.hpp"
+#include "schedulers/registry/policy_set.hpp"
+
+#include <cstdint>
+#include <set>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace troupe::app {
+
+/// One cause, one message.
+struct ConfigError {
+  std::string file;      ///< As the user named it, or "--set".
+  std::int64_t line = 0; ///< From 1; 0 when there is none.
+  std::string key;       ///< "limits.inflight_max"; may be empty.
+  std::string message;
+
+  /// "FILE:LINE: KEY: message", without what is not known.
+  std::string text() const;
+};
+
+/// A configuration, or why not. With errors `config` holds the defaults.
+struct ConfigOutcome {
+  SystemConfig config;
+  std::set<std::string> given; ///< Keys that file or overrides set: "kv.memory", "rank.a.count".
+  std::vector<ConfigError> errors;
+
+  bool ok() const noexcept { return errors.empty(); }
+};
+
+/// The defaults, then `path` ("" = no file), then each override "table.key=VALUE" in order.
+///
+/// VALUE is a TOML value; text that is none is taken as a string. Groups of ranks are addressed by
+/// name: "rank.prefill.count=2".
+ConfigOutcome load_system_config(const std::string& path,
+                                 const std::vector<std::string>& overrides = {});
+
+/// The same from memory. `name` stands for the file in messages; relative paths count from its
+/// folder.
+ConfigOutcome parse_system_config(std::string_view text, const std::string& name,
+                                  const std::vector<std::string>& overrides = {});
+
+/// A policy set, or why not. With errors `set` is the default set.
+struct PolicyOutcome {
+  sched::PolicySet set;
+  std::vector<ConfigError> errors;
+
+  bool ok() const noexcept { return errors.empty(); }
+};
+
+/// Reads a policy file and checks it against `registry`: kinds, names and options.
+PolicyOutcome load_policy_file(const std::string& path, const sched::PolicyRegistry& registry);
+
+/// The same from memory.
+PolicyOutcome parse_policy_file(std::string_view text, const std::string& name,
+                                const sched::PolicyRegistry& registry);
+
+/// All errors, one a line, each as ConfigError::text().
+std::string error_lines(const std::vector<ConfigError>& errors);
+
+/// The configuration as TOML that loads to the same; values that were not in `given` carry the
+/// comment "# default". Pure.
+std::string show_system_config(const SystemConfig& config, const std::set<std::string>& given);
+
+} // namespace troupe::app

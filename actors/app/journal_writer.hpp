@@ -1,0 +1,33 @@
+// The journal writer: reads pending lines of a job and makes answers durable, on its own thread.
+
+#pragma once
+
+#include "actors/app/journal.hpp"
+#include "actors/messages.hpp"
+#include "actors/shell.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace troupe::app {
+
+struct JournalWriterConfig {
+  std::shared_ptr<const actors::Peers> peers;
+  std::shared_ptr<actors::ShellCounters> counters;
+  std::shared_ptr<BatchJob> job;
+  std::int64_t flush_us = 200'000; ///< 0: flush after every answer.
+};
+
+struct JournalWriterState {
+  std::shared_ptr<BatchJob> job;
+  std::vector<LineResult> waiting; ///< Bounded by the lines in work.
+  bool timer_set = false;
+  bool failed = false;
+};
+
+/// Takes ReadLines, Answer, CloseJob from the driver.
+caf::behavior journal_writer(caf::stateful_actor<JournalWriterState>* self,
+                             JournalWriterConfig config);
+
+} // namespace troupe::app

@@ -1,0 +1,43 @@
+// One line of JSON per decision, in bounded segment files of a folder.
+//
+// A ledger that cannot be written warns once, counts, and the job goes on.
+
+#pragma once
+
+#include "schedulers/core/result.hpp"
+#include "schedulers/stage/effects.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+namespace troupe::actors {
+
+/// Append-only writer. Thread: any; records of one caller keep their order.
+class Ledger {
+public:
+  /// Opens `directory` (made if missing) for at most about `size_max_bytes` of segments; the oldest
+  /// segment goes first. An existing ledger of the folder is continued.
+  static Result<std::shared_ptr<Ledger>> open(const std::string& directory,
+                                              std::int64_t size_max_bytes);
+  ~Ledger();
+
+  void append(const sched::Record& record, std::int64_t now_us);
+
+  /// Writes what is buffered.
+  void flush();
+
+  std::int64_t records() const noexcept;
+  std::int64_t lost() const noexcept; ///< Records that could not be written.
+
+  struct State;
+  explicit Ledger(std::unique_ptr<State> state);
+
+private:
+  std::unique_ptr<State> state_;
+};
+
+/// The line written for a record, without newline. Pure.
+std::string ledger_line(const sched::Record& record, std::uint64_t number, std::int64_t now_us);
+
+} // namespace troupe::actors

@@ -1,0 +1,303 @@
+// Every message between actors: the protocol of schedulers/stage/protocol.hpp made sendable, and
+// the messages of a batch job. The same in one process and between processes.
+//
+// Fields are integers, strings and vectors of those: CAF 0.17.6 garbles or hangs on raw floats, so
+// a float travels as its bits. The one type-id block is append-only.
+
+#pragma once
+
+#include "actors/caf_compat.hpp"
+#include "schedulers/stage/effects.hpp"
+#include "schedulers/stage/rank_stage.hpp"
+
+#include <caf/type_id.hpp>
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace troupe::actors {
+
+// -- batch job: driver, store (input, journal, output), text worker
+// --------------------------------
+
+/// driver → store: deliver up to `count` more pending lines.
+struct ReadLines {
+  std::int64_t count = 0;
+};
+
+/// A pending line of the input.
+struct JobLine {
+  std::int64_t line = 0; ///< Names the line everywhere; ascending in input order.
+  std::string custom_id;
+  bool is_chat = false; ///< Else /v1/completions.
+  std::string body;     ///< JSON text of the request.
+  std::string refusal;  ///< Not empty: the line could not be read, and this is its error line.
+};
+
+/// store → driver: the lines asked for; `end` when none is left after them.
+struct Lines {
+  std::vector<JobLine> lines;
+  bool end = false;
+};
+
+/// driver → text worker: parse, render and tokenise one line.
+struct Render {
+  JobLine line;
+};
+
+/// One request of a line, ready to run.
+struct RenderedChoice {
+  std::string tenant;
+  std::int64_t priority = 0;
+  sched::Work work;
+};
+
+/// text worker → driver. A line that cannot run gets an Answer instead.
+struct Rendered {
+  std::int64_t line = 0;
+  std::vector<RenderedChoice> choices;
+};
+
+/// driver → text worker: new tokens of one choice, in order.
+struct Detokenise {
+  RequestId request{};
+  std::vector<sched::TokenRow> rows;
+};
+
+/// text worker → driver: a stop string ended the answer.
+struct StopFound {
+  RequestId request{};
+};
+
+/// driver → text worker: the request ended; `code` other than ok makes the line an error.
+struct Complete {
+  RequestId request{};
+  ErrorCode code = ErrorCode::ok;
+  sched::EndReason end = sched::EndReason::none;
+  std::string detail;
+};
+
+/// driver → text worker: the line goes back to the input, nothing is written for it.
+struct DropLine {
+  std::int64_t line = 0;
+};
+
+/// text worker → driver: a line's one answer, as written. Passed on to the store.
+struct Answer {
+  std::int64_t line = 0;
+  bool is_error = false; ///< Goes to the errors file.
+  std::string text;      ///< The whole output line, without newline.
+  std::int64_t prompt_tokens = 0;
+  std::int64_t output_tokens = 0;
+};
+
+/// store → driver: these lines are durable.
+struct Written {
+  std::vector<std::int64_t> lines;
+  std::int64_t succeeded = 0; ///< In the output file, of all runs.
+  std::int64_t failed = 0;    ///< In the errors file, of all runs.
+};
+
+/// driver → store: nothing more comes. `finished` when every line is answered.
+struct CloseJob {
+  bool finished = false;
+};
+
+/// store → driver: the job cannot go on (disk full, input changed), or, with code ok, it is closed.
+struct StoreState {
+  ErrorCode code = ErrorCode::ok;
+  std::string message;
+};
+
+/// main thread → driver: Ctrl-C once (1), twice or after stop_grace_s (2).
+struct Interrupt {
+  std::int32_t level = 1;
+};
+
+/// What the driver tells whoever waits for the job: every second, and once with `ended`.
+struct JobState {
+  std::int64_t succeeded = 0, failed = 0, running = 0, waiting = 0;
+  std::int64_t run_done = 0; ///< Lines made durable in this run.
+  std::int64_t prompt_tokens = 0, output_tokens = 0;
+  bool ended = false;
+  bool complete = false; ///< With ended: every line of the input is answered.
+  ErrorCode code = ErrorCode::ok;
+  std::string message;
+};
+
+/// text worker → whoever reads along: a piece of the answer as it comes.
+struct Piece {
+  std::string kind; ///< "reasoning", "content", "call", "arguments"
+  std::string text;
+};
+
+// -- shell messages
+// --------------------------------------------------------------------------------
+
+/// Self-message of a rank: look for transport completions.
+struct PollTransport {
+  std::uint64_t round = 0;
+};
+
+/// Self-message of the driver: tell the listener how it goes.
+struct Tick {
+  std::int32_t unused = 0;
+};
+
+/// First message of an actor once all peers are known.
+struct Start {
+  std::int32_t unused = 0;
+};
+
+/// Ends an actor after it has flushed what it holds.
+struct Stop {
+  std::int32_t unused = 0;
+};
+
+} // namespace troupe::actors
+
+// -- inspection
+// ------------------------------------------------------------------------------------
+
+#define TROUPE_INSPECT(Type, ...)                                                                  \
+  template <class Inspector>                                                                       \
+  typename Inspector::result_type inspect(Inspector& f, Type& x) {                                 \
+    return f(caf::meta::type_name(#Type), __VA_ARGS__);                                            \
+  }
+
+namespace troupe {
+TROUPE_INSPECT(RequestRef, x.request, x.attempt)
+TROUPE_INSPECT(RankRef, x.rank, x.incarnation)
+TROUPE_INSPECT(Digest, x.high, x.low)
+} // namespace troupe
+
+namespace troupe::sched {
+TROUPE_INSPECT(Sampling, x.temperature_bits, x.top_p_bits, x.top_k, x.seed, x.top_logprobs,
+               x.new_tokens_min, x.ignore_eos)
+TROUPE_INSPECT(Work, x.prompt, x.answered, x.stop_ids, x.new_tokens_max, x.sampling)
+TROUPE_INSPECT(Submit, x.ref, x.tenant, x.priority, x.arrival_us, x.deadline_us, x.work)
+TROUPE_INSPECT(Cancel, x.ref, x.reason)
+TROUPE_INSPECT(Ended, x.ref, x.code, x.retryable, x.detail)
+TROUPE_INSPECT(TokenRow, x.ref, x.index, x.token, x.logprob_bits, x.top_tokens, x.top_logprob_bits,
+               x.end)
+TROUPE_INSPECT(Tokens, x.rank, x.step, x.rows)
+TROUPE_INSPECT(Standing, x.ref, x.rank, x.done)
+TROUPE_INSPECT(Load, x.waiting, x.waiting_tokens, x.least_work_ps, x.ranks, x.moved)
+TROUPE_INSPECT(Assign, x.ref, x.rank, x.work)
+TROUPE_INSPECT(Assigned, x.ref, x.rank)
+TROUPE_INSPECT(Refused, x.ref, x.rank, x.handoff, x.reason)
+TROUPE_INSPECT(Slice, x.ref, x.first, x.count, x.last)
+TROUPE_INSPECT(RunChunks, x.rank, x.step, x.slices)
+TROUPE_INSPECT(Progress, x.ref, x.done, x.total)
+TROUPE_INSPECT(RankReport, x.rank, x.role, x.seq, x.step_next, x.wants_chunks, x.draining,
+               x.kv_blocks_free, x.kv_blocks_reserved, x.kv_blocks_total, x.slots_free,
+               x.slots_reserved, x.slots_total, x.running, x.context_tokens, x.tokens_to_come,
+               x.last_step_tokens, x.last_step_us, x.progress, x.freed)
+TROUPE_INSPECT(PrefillDone, x.ref, x.rank, x.positions, x.positions_max, x.answered,
+               x.new_tokens_max, x.priority, x.lease_us, x.in_place, x.manifest)
+TROUPE_INSPECT(Reserve, x.ref, x.rank, x.handoff, x.positions_max, x.lease_us)
+TROUPE_INSPECT(Reserved, x.ref, x.rank, x.handoff)
+TROUPE_INSPECT(Renew, x.ref, x.rank, x.handoff, x.lease_us)
+TROUPE_INSPECT(Pull, x.ref, x.rank, x.handoff, x.source, x.positions, x.manifest)
+TROUPE_INSPECT(TransferDone, x.ref, x.rank, x.handoff, x.code, x.digest, x.detail)
+TROUPE_INSPECT(Adopt, x.ref, x.rank, x.handoff, x.digest)
+TROUPE_INSPECT(Adopted, x.ref, x.rank, x.handoff)
+TROUPE_INSPECT(Release, x.ref, x.rank, x.reason)
+TROUPE_INSPECT(RankUp, x.rank, x.role, x.name, x.kv_blocks, x.block_tokens, x.slots,
+               x.step_tokens_max, x.context_max)
+TROUPE_INSPECT(RankDown, x.rank, x.reason)
+TROUPE_INSPECT(Timer, x.kind, x.key)
+TROUPE_INSPECT(StepRow, x.ref, x.status, x.length, x.drew, x.token)
+TROUPE_INSPECT(StepDone, x.step, x.code, x.compute_us, x.rows)
+TROUPE_INSPECT(Exported, x.ref, x.code, x.manifest)
+TROUPE_INSPECT(Imported, x.ref, x.handoff, x.code, x.digest, x.detail, x.positions, x.answered,
+               x.new_tokens_max)
+} // namespace troupe::sched
+
+namespace troupe::actors {
+TROUPE_INSPECT(ReadLines, x.count)
+TROUPE_INSPECT(JobLine, x.line, x.custom_id, x.is_chat, x.body, x.refusal)
+TROUPE_INSPECT(Lines, x.lines, x.end)
+TROUPE_INSPECT(Render, x.line)
+TROUPE_INSPECT(RenderedChoice, x.tenant, x.priority, x.work)
+TROUPE_INSPECT(Rendered, x.line, x.choices)
+TROUPE_INSPECT(Detokenise, x.request, x.rows)
+TROUPE_INSPECT(StopFound, x.request)
+TROUPE_INSPECT(Complete, x.request, x.code, x.end, x.detail)
+TROUPE_INSPECT(DropLine, x.line)
+TROUPE_INSPECT(Answer, x.line, x.is_error, x.text, x.prompt_tokens, x.output_tokens)
+TROUPE_INSPECT(Written, x.lines, x.succeeded, x.failed)
+TROUPE_INSPECT(CloseJob, x.finished)
+TROUPE_INSPECT(StoreState, x.code, x.message)
+TROUPE_INSPECT(Interrupt, x.level)
+TROUPE_INSPECT(JobState, x.succeeded, x.failed, x.running, x.waiting, x.run_done, x.prompt_tokens,
+               x.output_tokens, x.ended, x.complete, x.code, x.message)
+TROUPE_INSPECT(Piece, x.kind, x.text)
+TROUPE_INSPECT(PollTransport, x.round)
+TROUPE_INSPECT(Tick, x.unused)
+TROUPE_INSPECT(Start, x.unused)
+TROUPE_INSPECT(Stop, x.unused)
+} // namespace troupe::actors
+
+#undef TROUPE_INSPECT
+
+CAF_BEGIN_TYPE_ID_BLOCK(troupe, first_custom_type_id)
+CAF_ADD_TYPE_ID(troupe, (troupe::RequestId))
+CAF_ADD_TYPE_ID(troupe, (troupe::RequestRef))
+CAF_ADD_TYPE_ID(troupe, (troupe::RankRef))
+CAF_ADD_TYPE_ID(troupe, (troupe::Digest))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Sampling))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Work))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Submit))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Cancel))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Ended))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::TokenRow))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Tokens))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Standing))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Load))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Assign))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Assigned))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Refused))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Slice))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::RunChunks))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Progress))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::RankReport))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::PrefillDone))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Reserve))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Reserved))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Renew))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Pull))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::TransferDone))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Adopt))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Adopted))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Release))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::RankUp))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::RankDown))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Timer))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::StepRow))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::StepDone))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Exported))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Imported))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::ReadLines))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::JobLine))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::Lines))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::Render))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::RenderedChoice))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::Rendered))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::Detokenise))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::StopFound))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::Complete))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::DropLine))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::Answer))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::Written))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::CloseJob))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::StoreState))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::Interrupt))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::JobState))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::Piece))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::PollTransport))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::Tick))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::Start))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::Stop))
+CAF_END_TYPE_ID_BLOCK(troupe)

@@ -1,0 +1,59 @@
+// A rank: shell of rank_stage around one engine; joins the stage's decisions with the token log.
+//
+// It blocks in engine steps, so it has a thread of its own. Messages that arrive during a step wait
+// and are handled before the step's result.
+
+#pragma once
+
+#include "actors/records/codec.hpp"
+#include "actors/shell.hpp"
+#include "actors/step_builder.hpp"
+#include "actors/token_log.hpp"
+#include "engine/engine.hpp"
+#include "transport/transport.hpp"
+
+#include <map>
+#include <memory>
+#include <vector>
+
+namespace troupe::actors {
+
+struct RankConfig {
+  ShellContext context;
+  sched::RankOptions options;
+  sched::PolicySet policies;
+  std::shared_ptr<const sched::PolicyRegistry> registry;
+  std::shared_ptr<engine::Engine> engine;          ///< Used by this actor only.
+  std::shared_ptr<transport::Transport> transport; ///< Used by this actor only.
+  bool modelled_time =
+      false; ///< Steps take the engine's compute_us of the actor clock (null engine).
+};
+
+/// Bytes another rank may read until the sequence is forgotten.
+struct RegisteredSequence {
+  std::string log; ///< Encoded SequenceLog; owned here.
+  std::vector<transport::RegionId> regions;
+};
+
+/// A pull that has not completed.
+struct PendingPull {
+  sched::ImportSequence wanted;
+  HandoffRecord record;
+  std::vector<std::byte> log; ///< Filled by the transport.
+};
+
+struct RankState : Shell<sched::RankStage> {
+  std::shared_ptr<engine::Engine> engine;
+  std::shared_ptr<transport::Transport> transport;
+  bool modelled_time = false;
+  std::unique_ptr<TokenLog> log;
+  engine::StepPlan plan; ///< Reused from step to step.
+  std::map<RequestRef, RegisteredSequence> registered;
+  std::map<transport::TransferId, PendingPull> pulls;
+};
+
+/// Takes Assign, RunChunks from the chunker; Reserve, Renew, Pull, Adopt from the balancer; Release
+/// from both.
+caf::behavior rank_actor(caf::stateful_actor<RankState>* self, RankConfig config);
+
+} // namespace troupe::actors

@@ -1,0 +1,48 @@
+#include "actors/token_log.hpp"
+
+#include "schedulers/core/check.hpp"
+
+#include <algorithm>
+
+namespace troupe::actors {
+
+namespace {
+
+bool contains(const std::vector<std::int32_t>& ids, std::int32_t token) {
+  return std::find(ids.begin(), ids.end(), token) != ids.end();
+}
+
+} // namespace
+
+std::int32_t SequenceLog::token_at(std::int64_t position) const {
+  TROUPE_CHECK(position >= 0 && position < tokens(), "a position outside the token log");
+  auto at = static_cast<std::size_t>(position);
+  if (at < work.prompt.size()) return work.prompt[at];
+  at -= work.prompt.size();
+  if (at < work.answered.size()) return work.answered[at];
+  return drawn[at - work.answered.size()];
+}
+
+const SequenceLog* TokenLog::find(RequestRef ref) const {
+  const auto found = sequences_.find(ref);
+  return found == sequences_.end() ? nullptr : &found->second;
+}
+
+sched::EndReason TokenLog::draw(RequestRef ref, std::int32_t token) {
+  const auto found = sequences_.find(ref);
+  TROUPE_CHECK(found != sequences_.end(), "a token of an unknown sequence");
+  SequenceLog& log = found->second;
+  log.drawn.push_back(token);
+  if (!log.work.sampling.ignore_eos && contains(eos_ids_, token)) return sched::EndReason::eos;
+  if (contains(log.work.stop_ids, token)) return sched::EndReason::stop_id;
+  if (log.answered() >= log.work.new_tokens_max) return sched::EndReason::length;
+  return sched::EndReason::none;
+}
+
+void TokenLog::suppressed(const SequenceLog& log, std::vector<std::int32_t>& out) const {
+  if (log.answered() >= log.work.sampling.new_tokens_min) return;
+  if (!log.work.sampling.ignore_eos) out.insert(out.end(), eos_ids_.begin(), eos_ids_.end());
+  out.insert(out.end(), log.work.stop_ids.begin(), log.work.stop_ids.end());
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,64 @@
+// A key/value table with strict typed getters: an unread or unknown key is an error.
+//
+// The config loader fills it from TOML; a policy's factory reads its options from it.
+
+#pragma once
+
+#include "schedulers/core/result.hpp"
+
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <variant>
+
+namespace troupe {
+
+/// A value as written by the user, with the place it came from.
+struct OptionValue {
+  std::variant<bool, std::int64_t, double, std::string> value;
+  std::string where; ///< "FILE:LINE", empty for values set in code.
+};
+
+/// Options of one table of a configuration file.
+///
+/// Getters mark their key as known. After all reads `finish()` reports the first key that nobody
+/// asked for, with the nearest known one.
+class OptionTable {
+public:
+  OptionTable() = default;
+  explicit OptionTable(std::string name) : name_(std::move(name)) {}
+
+  void set(const std::string& key, OptionValue value) { values_[key] = std::move(value); }
+
+  /// Integer in [lowest, highest], or `fallback` when absent. A wrong type or range is remembered
+  /// as the table's error and `fallback` is returned.
+  std::int64_t integer(const std::string& key, std::int64_t fallback, std::int64_t lowest,
+                       std::int64_t highest);
+  bool boolean(const std::string& key, bool fallback);
+  std::string text(const std::string& key, const std::string& fallback);
+  /// A real number as thousandths, rounded to nearest: decisions use integers only.
+  std::int64_t thousandths(const std::string& key, std::int64_t fallback, std::int64_t lowest,
+                           std::int64_t highest);
+
+  /// The first error of all getters, or an unread key, or ok.
+  Status finish() const;
+
+  const std::string& name() const noexcept { return name_; }
+  const std::map<std::string, OptionValue>& values() const noexcept { return values_; }
+
+private:
+  const OptionValue* find(const std::string& key);
+  void fail(const OptionValue& at, const std::string& key, ErrorCode code,
+            const std::string& message);
+
+  std::string name_;
+  std::map<std::string, OptionValue> values_;
+  std::set<std::string> known_;
+  Error first_error_;
+};
+
+/// The entry of `known` nearest to `word` by edit distance, or "" when none is near.
+std::string nearest_name(const std::string& word, const std::set<std::string>& known);
+
+} // namespace troupe

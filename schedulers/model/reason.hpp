@@ -1,0 +1,34 @@
+// Why a policy decided as it did; every decision carries one, also "none fits".
+
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+namespace troupe::sched {
+
+enum class Reason : std::uint8_t {
+  unset = 0,        ///< A decision without a reason is invalid.
+  only_choice,      ///< One candidate was left.
+  lowest_score,     ///< Best score of several.
+  tie_lowest_id,    ///< Equal scores; the lower id wins.
+  next_in_turn,     ///< Round robin.
+  in_place,         ///< The rank that holds the KV decodes too.
+  admitted,         ///< Nothing speaks against it.
+  meets_deadline,   ///< The estimate is inside the deadline.
+  misses_deadline,  ///< The estimate is beyond the deadline.
+  no_target,        ///< There is no deadline to miss.
+  within_budget,    ///< All of it fits the budget.
+  budget_reached,   ///< Cut where the budget ends.
+  budget_too_small, ///< Not even one token fits.
+  nothing_to_do,    ///< No candidate work.
+  no_room,          ///< Every rank lacks blocks or slots.
+  no_rank,          ///< There is no rank of the role.
+  in_order,         ///< Queue order as the policy defines it.
+  replaced_invalid, ///< The policy's answer broke a rule; the default decided.
+};
+
+/// Stable name, as written to the ledger.
+std::string_view reason_name(Reason reason) noexcept;
+
+} // namespace troupe::sched

@@ -1,0 +1,51 @@
+// (kind, name) to factory: how a policy set becomes instances of one stage.
+//
+// Registration is a function call; a duplicate is a bug, an unknown name lists the near ones.
+
+#pragma once
+
+#include "schedulers/core/result.hpp"
+#include "schedulers/policy/policy.hpp"
+#include "schedulers/registry/policy_set.hpp"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+
+namespace troupe::sched {
+
+/// Builds one instance from its options; reads every option it knows and calls finish().
+using PolicyFactory = std::function<Result<std::unique_ptr<Policy>>(OptionTable options)>;
+
+class PolicyRegistry {
+public:
+  /// @pre (kind, name) is not registered yet
+  void add(const std::string& kind, const std::string& name, PolicyFactory factory);
+
+  /// Names the policy that a kind uses when the set leaves it out. @pre it is registered
+  void set_default(const std::string& kind, const std::string& name);
+
+  /// Builds the set's instance of `kind`. Errors name the key and the nearest valid name.
+  Result<std::unique_ptr<Policy>> build(const std::string& kind, const PolicySet& set) const;
+
+  /// Builds the documented default of `kind` without options: what replaces an invalid decision.
+  std::unique_ptr<Policy> build_default(const std::string& kind) const;
+
+  /// Builds every kind once and throws the instances away; also refuses unknown kinds.
+  Status check(const PolicySet& set) const;
+
+  std::set<std::string> kinds() const;
+  std::set<std::string> names(const std::string& kind) const;
+  std::string default_name(const std::string& kind) const;
+
+private:
+  std::map<std::string, std::map<std::string, PolicyFactory>> factories_;
+  std::map<std::string, std::string> defaults_;
+};
+
+/// The only list of in-tree policies.
+void register_builtin_policies(PolicyRegistry& registry);
+
+} // namespace troupe::sched

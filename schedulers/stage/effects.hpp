@@ -1,0 +1,167 @@
+// What a stage may ask its shell for: send, timer, step, export, import, emit, record.
+//
+// A stage only appends; the shell performs the list in order after the handler returns.
+
+#pragma once
+
+#include "schedulers/model/reason.hpp"
+#include "schedulers/stage/protocol.hpp"
+
+#include <cstdint>
+#include <string>
+#include <utility>
+#include <variant>
+#include <vector>
+
+namespace troupe::sched {
+
+using Message = std::variant<Submit, Cancel, Ended, Tokens, Load, Assign, Assigned, Refused,
+                             RunChunks, RankReport, PrefillDone, Reserve, Reserved, Renew, Pull,
+                             TransferDone, Adopt, Adopted, Release, RankUp, RankDown>;
+
+enum class Peer : std::uint8_t { driver, chunker, balancer, rank };
+
+/// Delivers a message. Messages between the same two peers arrive in order or not at all.
+struct Send {
+  Peer to = Peer::driver;
+  RankId rank{}; ///< For Peer::rank.
+  Message message;
+};
+
+enum class TimerKind : std::uint8_t {
+  deadline,   ///< driver: a request's deadline
+  watch,      ///< driver: looks for silent requests
+  pull_again, ///< rank: RunChunks did not come
+  lease,      ///< rank: a lease may have run out
+  renew,      ///< balancer: leases to prolong
+  retry,      ///< chunker, balancer: try what did not fit before
+  handoff,    ///< balancer: a handoff step took too long
+};
+
+/// Comes back once as a Timer event at or after `due_us`. There is no cancelling: a stage ignores a
+/// timer whose reason is gone.
+struct SetTimer {
+  TimerKind kind{};
+  std::uint64_t key = 0;
+  std::int64_t due_us = 0;
+};
+
+struct Timer {
+  TimerKind kind{};
+  std::uint64_t key = 0;
+};
+
+/// One sequence in a step.
+struct StepEntry {
+  RequestRef ref;
+  StateSlotId slot{};
+  std::int64_t first_position = 0;
+  std::int64_t count = 0;
+  bool draw = false;             ///< Logits of the last row are needed: a token is drawn.
+  std::vector<KvBlockId> blocks; ///< Block table up to the last position of this step.
+};
+
+/// The next engine step of a rank: ids and counts, no tokens.
+struct RunStep {
+  std::uint64_t step = 0;
+  std::vector<StepEntry> entries;
+};
+
+/// Describe and register a finished prefill so that another rank can read it.
+struct ExportSequence {
+  RequestRef ref;
+  StateSlotId slot{};
+  std::vector<KvBlockId> blocks;
+};
+
+/// Read a sequence from another rank into this slot and these blocks.
+struct ImportSequence {
+  Pull pull;
+  StateSlotId slot{};
+  std::vector<KvBlockId> blocks;
+};
+
+/// The token log and registered regions of a sequence are no longer needed.
+struct Forget {
+  RequestRef ref;
+};
+
+/// New tokens of a request, in order, without gap or repeat: to the text worker.
+struct Emit {
+  RequestId request{};
+  std::vector<TokenRow> rows;
+};
+
+/// The one ending of a request.
+struct Finish {
+  RequestId request{};
+  ErrorCode code = ErrorCode::ok;
+  EndReason end = EndReason::none; ///< With code ok; none when a stop string ended it.
+  std::string detail;              ///< For a person, when code is not ok.
+  std::uint32_t attempts = 1;
+  std::int64_t arrival_us = 0;
+  std::int64_t first_token_us = 0;
+  std::int64_t end_us = 0;
+  std::int64_t output_tokens = 0;
+};
+
+/// What the watchdog found: reported, nothing else.
+struct Stuck {
+  RequestId request{};
+  std::string waits_for;
+  std::int64_t silent_us = 0;
+};
+
+/// A candidate of a decision with its score, or why it was filtered out.
+struct Candidate {
+  RankId rank{};
+  std::int64_t score = 0;
+  bool feasible = true;
+};
+
+/// One decision of one policy, for the ledger.
+struct Record {
+  std::string kind;   ///< "prefill_router"
+  std::string policy; ///< "least_work"
+  PolicyEpoch epoch{};
+  RequestRef ref; ///< Zero for decisions about many.
+  RankRef rank;   ///< Chosen, or the rank a step or pack is for.
+  Reason reason = Reason::unset;
+  std::int64_t value = 0;       ///< Tokens packed, position in the queue, 0 or 1.
+  std::int64_t view_age_us = 0; ///< Of the oldest signal used.
+  std::vector<Candidate> candidates;
+};
+
+using Effect = std::variant<Send, SetTimer, RunStep, ExportSequence, ImportSequence, Forget, Emit,
+                            Finish, Stuck, Record>;
+
+/// Collects what a handler wants done.
+class Effects {
+public:
+  template <class T>
+  void add(T effect) {
+    list_.emplace_back(std::move(effect));
+  }
+  template <class M>
+  void send(Peer to, M message) {
+    list_.emplace_back(Send{to, RankId{}, std::move(message)});
+  }
+  /// To the rank a message names.
+  template <class M>
+  void send_rank(M message) {
+    const RankId rank = message.rank.rank;
+    list_.emplace_back(Send{Peer::rank, rank, std::move(message)});
+  }
+  void timer(TimerKind kind, std::uint64_t key, std::int64_t due_us) {
+    list_.emplace_back(SetTimer{kind, key, due_us});
+  }
+
+  std::vector<Effect>& list() noexcept { return list_; }
+  const std::vector<Effect>& list() const noexcept { return list_; }
+  void clear() noexcept { list_.clear(); }
+
+private:
+  std::vector<Effect> list_;
+};
+
+} // namespace troupe::sched

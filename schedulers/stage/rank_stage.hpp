@@ -1,0 +1,105 @@
+// Composes the next engine step of one rank and accounts its kv blocks and state slots.
+//
+// Until preemption exists nothing is overcommitted: role `prefill` reserves prompt and token log,
+// `decode` and `both` reserve prompt and new tokens at most; one slot each.
+
+#pragma once
+
+#include "schedulers/model/cost_model.hpp"
+#include "schedulers/registry/policy_set.hpp"
+#include "schedulers/stage/effects.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::sched {
+
+class PolicyRegistry;
+
+struct RankOptions {
+  RankRef rank;
+  Role role = Role::both;
+  std::string name;
+  std::int64_t kv_blocks = 0;
+  std::int64_t block_tokens = 64;
+  std::int64_t slots = 64;
+  std::int64_t step_tokens_max = 512;
+  std::int64_t context_max = 0;
+  std::int64_t lease_us = 10'000'000;
+  std::int64_t pull_again_us = 1'000'000; ///< A pull without answer is repeated.
+  CostModel cost_model;
+  std::uint64_t seed = 1;
+};
+
+/// The engine finished the step asked for with RunStep.
+struct StepRow {
+  RequestRef ref;
+  ErrorCode status = ErrorCode::ok;
+  std::int64_t length = 0; ///< Positions the slot holds now.
+  bool drew = false;
+  TokenRow token; ///< When drew; its `end` is set by whoever knows end and stop ids.
+};
+
+struct StepDone {
+  std::uint64_t step = 0;
+  ErrorCode code = ErrorCode::ok; ///< Of the whole step; rows are empty when it failed.
+  std::int64_t compute_us = 0;
+  std::vector<StepRow> rows; ///< As in RunStep::entries.
+};
+
+/// The answer to ExportSequence.
+struct Exported {
+  RequestRef ref;
+  ErrorCode code = ErrorCode::ok;
+  std::string manifest;
+};
+
+/// The answer to ImportSequence.
+struct Imported {
+  RequestRef ref;
+  HandoffId handoff{};
+  ErrorCode code = ErrorCode::ok;
+  Digest digest;
+  std::string detail;
+  std::int64_t positions = 0; ///< Tokens held.
+  std::int64_t answered = 0;  ///< Output tokens so far, the last one not fed yet.
+  std::int64_t new_tokens_max = 0;
+};
+
+struct RankCounts {
+  std::int64_t steps = 0, tokens = 0, busy_us = 0;
+  std::int64_t stale_dropped = 0, refused = 0, invalid_decisions = 0, leases_expired = 0;
+  std::int64_t kv_blocks_free = 0, kv_blocks_reserved = 0, slots_free = 0, slots_reserved = 0;
+};
+
+/// Pure state machine of one rank. At most one step is in flight.
+class RankStage {
+public:
+  RankStage(const RankOptions& options, const PolicySet& set, const PolicyRegistry& registry);
+  ~RankStage();
+
+  /// Announces the rank: RankUp to all, first report.
+  void start(std::int64_t now_us, Effects& effects);
+
+  void on(const Assign& event, std::int64_t now_us, Effects& effects);
+  void on(const RunChunks& event, std::int64_t now_us, Effects& effects);
+  void on(const Reserve& event, std::int64_t now_us, Effects& effects);
+  void on(const Renew& event, std::int64_t now_us, Effects& effects);
+  void on(const Pull& event, std::int64_t now_us, Effects& effects);
+  void on(const Adopt& event, std::int64_t now_us, Effects& effects);
+  void on(const Release& event, std::int64_t now_us, Effects& effects);
+  void on(const StepDone& event, std::int64_t now_us, Effects& effects);
+  void on(const Exported& event, std::int64_t now_us, Effects& effects);
+  void on(const Imported& event, std::int64_t now_us, Effects& effects);
+  void on(const Timer& event, std::int64_t now_us, Effects& effects);
+
+  const RankCounts& counts() const noexcept;
+
+private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+} // namespace troupe::sched
