@@ -24,7 +24,8 @@ ThreadPool::~ThreadPool() {
   stop_.store(true);
   calls_.fetch_add(1);
   calls_.notify_all();
-  for (std::thread& worker : workers_) worker.join();
+  for (std::thread& worker : workers_)
+    worker.join();
 }
 
 void ThreadPool::take_tasks(int worker) {
@@ -37,7 +38,8 @@ void ThreadPool::take_tasks(int worker) {
 
 void ThreadPool::run_erased(Job job) {
   if (workers_.empty() || job.count <= 1) {
-    for (std::int64_t i = 0; i < job.count; ++i) job.call(job.context, i, 0);
+    for (std::int64_t i = 0; i < job.count; ++i)
+      job.call(job.context, i, 0);
     return;
   }
   job_ = job;

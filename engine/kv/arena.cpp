@@ -4,10 +4,9 @@
 
 #include <fmt/format.h>
 
-#include <sys/mman.h>
-
 #include <cerrno>
 #include <cstring>
+#include <sys/mman.h>
 #include <utility>
 
 namespace troupe::engine {

@@ -1,4 +1,5 @@
-// The memory behind KvBlockIds and StateSlotIds: bytes only; who owns which id is accounted elsewhere.
+// The memory behind KvBlockIds and StateSlotIds: bytes only; who owns which id is accounted
+// elsewhere.
 
 #pragma once
 

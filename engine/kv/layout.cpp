@@ -27,11 +27,10 @@ std::uint64_t digest_of(const KvLayout& layout) {
   };
   add(static_cast<std::int64_t>(kVersion));
   add(static_cast<std::int64_t>(layout.format));
-  for (const std::int64_t value :
-       std::array{layout.block_tokens, layout.layers, layout.window, layout.head_dim,
-                  layout.index_dim, layout.grams, layout.window_row_bytes, layout.main_row_bytes,
-                  layout.key_row_bytes, layout.rings_offset, layout.slot_bytes,
-                  layout.block_bytes}) {
+  for (const std::int64_t value : std::array{
+           layout.block_tokens, layout.layers, layout.window, layout.head_dim, layout.index_dim,
+           layout.grams, layout.window_row_bytes, layout.main_row_bytes, layout.key_row_bytes,
+           layout.rings_offset, layout.slot_bytes, layout.block_bytes}) {
     add(value);
   }
   for (const KvSourceLayout& source : layout.sources) {

@@ -22,10 +22,10 @@ std::string_view kv_format_name(KvFormat format) noexcept;
 /// Rows of one KV source within a block: main rows, then index keys. Offsets in bytes.
 struct KvSourceLayout {
   std::int64_t layer = 0;
-  std::int64_t ratio = 1;         ///< Tokens of a row.
-  std::int64_t rows = 0;          ///< In a block.
-  std::int64_t main_offset = 0;   ///< In the block.
-  std::int64_t keys_offset = 0;   ///< In the block.
+  std::int64_t ratio = 1;          ///< Tokens of a row.
+  std::int64_t rows = 0;           ///< In a block.
+  std::int64_t main_offset = 0;    ///< In the block.
+  std::int64_t keys_offset = 0;    ///< In the block.
   std::int64_t pending_offset = 0; ///< In the slot: (kv, gate) of an incomplete pair; ratio 2 only.
 };
 
@@ -41,8 +41,8 @@ struct KvLayout {
   KvFormat format = KvFormat::packed;
   std::int64_t block_tokens = 0;
   std::int64_t layers = 0;
-  std::int64_t window = 0;   ///< Rows of a ring.
-  std::int64_t head_dim = 0; ///< Values of a window or main row.
+  std::int64_t window = 0;    ///< Rows of a ring.
+  std::int64_t head_dim = 0;  ///< Values of a window or main row.
   std::int64_t index_dim = 0; ///< Values of an index key.
   std::int64_t grams = 0;     ///< Compressed ids kept.
   std::int64_t window_row_bytes = 0;
@@ -52,7 +52,7 @@ struct KvLayout {
   std::int64_t slot_bytes = 0;
   std::int64_t block_bytes = 0;
   std::vector<KvSourceLayout> sources; ///< Ascending by layer.
-  std::uint64_t layout_id = 0; ///< Digest of everything above.
+  std::uint64_t layout_id = 0;         ///< Digest of everything above.
 
   std::int64_t window_row_offset(std::int64_t layer, std::int64_t position) const noexcept {
     return rings_offset + (layer * window + position % window) * window_row_bytes;

@@ -4,6 +4,7 @@
 #include "kernels/lowbit.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 namespace troupe::engine {
@@ -72,9 +73,9 @@ void window_rows(StepState& s, const LayerWeights& w, std::int64_t layer, const 
       store_window_row(s, row, stored);
       const SequenceStep& sequence =
           s.sequences[static_cast<std::size_t>(s.owner[static_cast<std::size_t>(t)])];
-      load_window_row(s, stored,
-                      s.window.row(sequence.window_begin + sequence.window_past + t -
-                                   sequence.begin));
+      load_window_row(
+          s, stored,
+          s.window.row(sequence.window_begin + sequence.window_past + t - sequence.begin));
     }
   });
   for (const SequenceStep& sequence : s.sequences) {

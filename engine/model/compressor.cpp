@@ -14,8 +14,8 @@ namespace {
 /// A group that this step completes.
 struct Group {
   std::int64_t sequence = 0;
-  std::int64_t row = 0;          ///< Index of the compressed row in its sequence.
-  const float* kv[2] = {};       ///< [head_dim] of its tokens
+  std::int64_t row = 0;    ///< Index of the compressed row in its sequence.
+  const float* kv[2] = {}; ///< [head_dim] of its tokens
   const float* gate[2] = {};
 };
 
@@ -181,9 +181,8 @@ void read_main_rows(const StepState& s, const KvSourceLayout& source, const Sequ
   }
 }
 
-void read_index_keys(const StepState& s, const KvSourceLayout& source,
-                     const SequenceStep& sequence, const std::int32_t* ids, std::int64_t first,
-                     std::int64_t count, float* out) {
+void read_index_keys(const StepState& s, const KvSourceLayout& source, const SequenceStep& sequence,
+                     const std::int32_t* ids, std::int64_t first, std::int64_t count, float* out) {
   const std::int64_t d = s.c.index_head_dim;
   for (std::int64_t i = 0; i < count; ++i) {
     const std::byte* from = key_row(s, source, sequence, ids != nullptr ? ids[i] : first + i);

@@ -17,7 +17,8 @@ constexpr std::int32_t kDead = -1; ///< Image tokens and positions before the se
 void table_rows(const EngramConfig& e, std::size_t at, const std::int32_t* grams,
                 std::int64_t* rows) {
   // Products wrap like the reference's 64-bit integers; primes keep the remainder in range.
-  auto hash = static_cast<std::uint64_t>(grams[0]) * static_cast<std::uint64_t>(e.multipliers[at][0]);
+  auto hash =
+      static_cast<std::uint64_t>(grams[0]) * static_cast<std::uint64_t>(e.multipliers[at][0]);
   std::size_t id = 0;
   for (std::int64_t i = 1; i < e.ngram_max; ++i) {
     hash ^= static_cast<std::uint64_t>(grams[i]) *
@@ -76,20 +77,19 @@ void run_engram(StepState& s, const EngramWeights& w, std::int64_t layer) {
   const std::int64_t scales = e.head_dim / kernels::kScaleBlock;
   s.memory.shape(s.token_count, e.ids() * e.head_dim);
   s.memory_kv.shape(s.token_count, (s.c.hc_streams + 1) * s.c.hidden);
-  s.for_ranges(s.token_count, 20 * s.memory.cols(),
-               [&](std::int64_t begin, std::int64_t end, int) {
-                 std::vector<std::int64_t> rows(static_cast<std::size_t>(e.ids()));
-                 for (std::int64_t t = begin; t < end; ++t) {
-                   table_rows(e, at, s.grams.data() + t * e.ngram_max, rows.data());
-                   float* out = s.memory.row(t);
-                   for (std::int64_t i = 0; i < e.ids(); ++i) {
-                     const std::int64_t row = rows[static_cast<std::size_t>(i)];
-                     s.ops.unpack_fp8(w.codes + row * e.head_dim, w.scales + row * scales,
-                                      e.head_dim, out + i * e.head_dim);
-                   }
-                   if (s.quantise) s.ops.sim_fp8(out, s.memory.cols(), out);
-                 }
-               });
+  s.for_ranges(s.token_count, 20 * s.memory.cols(), [&](std::int64_t begin, std::int64_t end, int) {
+    std::vector<std::int64_t> rows(static_cast<std::size_t>(e.ids()));
+    for (std::int64_t t = begin; t < end; ++t) {
+      table_rows(e, at, s.grams.data() + t * e.ngram_max, rows.data());
+      float* out = s.memory.row(t);
+      for (std::int64_t i = 0; i < e.ids(); ++i) {
+        const std::int64_t row = rows[static_cast<std::size_t>(i)];
+        s.ops.unpack_fp8(w.codes + row * e.head_dim, w.scales + row * scales, e.head_dim,
+                         out + i * e.head_dim);
+      }
+      if (s.quantise) s.ops.sim_fp8(out, s.memory.cols(), out);
+    }
+  });
   s.linear(s.memory.in(), w.wkv, s.memory_kv.view());
   s.for_ranges(s.token_count, 8 * s.memory_kv.cols(),
                [&](std::int64_t begin, std::int64_t end, int) {

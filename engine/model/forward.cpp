@@ -42,7 +42,8 @@ void head(StepState& s) {
 void trace_logits(StepState& s) {
   Rows all;
   all.shape(s.token_count, s.c.vocab);
-  for (std::int64_t t = 0; t < s.token_count; ++t) final_row(s, t, s.x.row(t));
+  for (std::int64_t t = 0; t < s.token_count; ++t)
+    final_row(s, t, s.x.row(t));
   s.linear(s.x.in(), s.weights.head(), all.view());
   s.traced(s.c.layers, TraceTensor::logits, all);
 }
@@ -52,7 +53,8 @@ void trace_logits(StepState& s) {
 void forward(StepState& s) {
   look_back(s);
   embed(s);
-  for (std::int64_t layer = 0; layer < s.c.layers; ++layer) run_layer(s, layer);
+  for (std::int64_t layer = 0; layer < s.c.layers; ++layer)
+    run_layer(s, layer);
   if (s.trace != nullptr) trace_logits(s);
   head(s);
 }

@@ -131,23 +131,23 @@ void Chooser::project(const IndexerWeights& w) {
   s_.linear(s_.x.in(), w.weights_proj, s_.index_weight.view());
   const float by_dim = 1.0F / std::sqrt(static_cast<float>(dim));
   const float by_heads = 1.0F / std::sqrt(static_cast<float>(heads));
-  s_.for_ranges(s_.token_count, 20 * heads * dim,
-                [&](std::int64_t begin, std::int64_t end, int worker) {
-    std::vector<float>& codes = s_.scratch(worker).a;
-    auto* bytes = reinterpret_cast<std::uint8_t*>(WorkerScratch::grown(codes, dim));
-    for (std::int64_t t = begin; t < end; ++t) {
-      s_.ops.rope({s_.index_q.row(t), heads, dim, dim}, s_.compressed.cos.data() + t * pairs,
-                  s_.compressed.sin.data() + t * pairs, pairs);
-      for (std::int64_t h = 0; h < heads; ++h) {
-        float* row = s_.index_q.row(t) + h * dim;
-        if (s_.quantise) {
-          kernels::pack_fp4(row, dim, bytes, bytes + dim / 2);
-          s_.ops.unpack_fp4(bytes, bytes + dim / 2, dim, row);
+  s_.for_ranges(
+      s_.token_count, 20 * heads * dim, [&](std::int64_t begin, std::int64_t end, int worker) {
+        std::vector<float>& codes = s_.scratch(worker).a;
+        auto* bytes = reinterpret_cast<std::uint8_t*>(WorkerScratch::grown(codes, dim));
+        for (std::int64_t t = begin; t < end; ++t) {
+          s_.ops.rope({s_.index_q.row(t), heads, dim, dim}, s_.compressed.cos.data() + t * pairs,
+                      s_.compressed.sin.data() + t * pairs, pairs);
+          for (std::int64_t h = 0; h < heads; ++h) {
+            float* row = s_.index_q.row(t) + h * dim;
+            if (s_.quantise) {
+              kernels::pack_fp4(row, dim, bytes, bytes + dim / 2);
+              s_.ops.unpack_fp4(bytes, bytes + dim / 2, dim, row);
+            }
+            s_.index_weight.row(t)[h] = s_.index_weight.row(t)[h] * by_dim * by_heads;
+          }
         }
-        s_.index_weight.row(t)[h] = s_.index_weight.row(t)[h] * by_dim * by_heads;
-      }
-    }
-  });
+      });
 }
 
 kernels::IndexScoreArgs Chooser::args(std::int64_t t) const {
@@ -172,7 +172,8 @@ void Chooser::choose_candidates(std::int64_t t, std::span<const float> score,
   std::int32_t* out = s_.candidates.row(t);
   std::int64_t count = blocks;
   if (blocks <= s_.c.candidate_blocks) {
-    for (std::int64_t b = 0; b < blocks; ++b) out[b] = static_cast<std::int32_t>(b);
+    for (std::int64_t b = 0; b < blocks; ++b)
+      out[b] = static_cast<std::int32_t>(b);
   } else {
     std::vector<float> best(static_cast<std::size_t>(blocks), kNone);
     for (std::int64_t j = 0; j < rows; ++j) {
@@ -197,7 +198,8 @@ void Chooser::choose_among_all(std::int64_t t, std::span<const float> score,
   if (restricted(t)) return;
   const std::int64_t rows = visible(t);
   if (rows <= s_.c.index_topk) {
-    for (std::int64_t j = 0; j < rows; ++j) s_.chosen.row(t)[j] = static_cast<std::int32_t>(j);
+    for (std::int64_t j = 0; j < rows; ++j)
+      s_.chosen.row(t)[j] = static_cast<std::int32_t>(j);
     finish(t, rows);
   } else {
     finish(t, select_top(score, s_.c.index_topk, scratch.keys, s_.chosen.row(t)));
@@ -228,7 +230,8 @@ void Chooser::choose_among_candidates(const SequenceStep& sequence, std::int64_t
   const std::span<const float> scores(score, static_cast<std::size_t>(count));
   std::int32_t* out = s_.chosen.row(t);
   const std::int64_t taken = select_top(scores, s_.c.index_topk, scratch.keys, out);
-  for (std::int64_t i = 0; i < taken; ++i) out[i] = ids[static_cast<std::size_t>(out[i])];
+  for (std::int64_t i = 0; i < taken; ++i)
+    out[i] = ids[static_cast<std::size_t>(out[i])];
   finish(t, taken);
   if (s_.trace != nullptr) *trace_.topk_scale.row(t) = largest_magnitude(scores);
 }
@@ -300,8 +303,8 @@ void run_indexer(StepState& s, std::int64_t layer) {
                [&](std::int64_t begin, std::int64_t end, int worker) {
                  for (std::int64_t i = begin; i < end; ++i) {
                    const Tile& tile = tiles[static_cast<std::size_t>(i)];
-                   chooser.choose(s.sequences[static_cast<std::size_t>(tile.sequence)],
-                                  tile.first, tile.count, s.scratch(worker));
+                   chooser.choose(s.sequences[static_cast<std::size_t>(tile.sequence)], tile.first,
+                                  tile.count, s.scratch(worker));
                  }
                });
   if (s.trace != nullptr) chooser.report();

@@ -43,13 +43,12 @@ void enter_site(StepState& s, const SiteWeights& site, const float* norm) {
 
 /// Adds the sublayer's output s.y to the streams.
 void leave_site(StepState& s) {
-  s.for_ranges(s.token_count, 8 * s.streams.cols(),
-               [&](std::int64_t begin, std::int64_t end, int) {
-                 for (std::int64_t t = begin; t < end; ++t) {
-                   s.ops.expand(s.y.row(t), s.post.row(t), s.mixing.row(t), s.c.hc_streams,
-                                s.c.hidden, s.streams.row(t));
-                 }
-               });
+  s.for_ranges(s.token_count, 8 * s.streams.cols(), [&](std::int64_t begin, std::int64_t end, int) {
+    for (std::int64_t t = begin; t < end; ++t) {
+      s.ops.expand(s.y.row(t), s.post.row(t), s.mixing.row(t), s.c.hc_streams, s.c.hidden,
+                   s.streams.row(t));
+    }
+  });
 }
 
 } // namespace

@@ -40,8 +40,7 @@ void run_moe(StepState& s, std::int64_t layer);
 /// @param out   [count, head_dim] or [count, index_head_dim]
 void read_main_rows(const StepState& s, const KvSourceLayout& source, const SequenceStep& sequence,
                     const std::int32_t* ids, std::int64_t first, std::int64_t count, float* out);
-void read_index_keys(const StepState& s, const KvSourceLayout& source,
-                     const SequenceStep& sequence, const std::int32_t* ids, std::int64_t first,
-                     std::int64_t count, float* out);
+void read_index_keys(const StepState& s, const KvSourceLayout& source, const SequenceStep& sequence,
+                     const std::int32_t* ids, std::int64_t first, std::int64_t count, float* out);
 
 } // namespace troupe::engine

@@ -36,10 +36,10 @@ void route_token(StepState& s, const LayerWeights& w, std::int64_t t, std::vecto
     for (std::int64_t e = 0; e < s.c.experts; ++e) {
       const float value = biased[static_cast<std::size_t>(e)];
       // Taken experts are NaN; a token whose scores are all NaN still gets distinct experts.
-      if (best < 0 ? std::find(ids, ids + i, e) == ids + i
-                   : value > biased[static_cast<std::size_t>(best)] ||
-                         (std::isnan(biased[static_cast<std::size_t>(best)]) &&
-                          !std::isnan(value))) {
+      if (best < 0
+              ? std::find(ids, ids + i, e) == ids + i
+              : value > biased[static_cast<std::size_t>(best)] ||
+                    (std::isnan(biased[static_cast<std::size_t>(best)]) && !std::isnan(value))) {
         best = e;
       }
     }
@@ -57,7 +57,8 @@ void route_token(StepState& s, const LayerWeights& w, std::int64_t t, std::vecto
 void group_by_expert(StepState& s, std::int64_t layer) {
   const std::int64_t pairs = s.token_count * s.c.experts_per_token;
   std::int32_t* counts = s.expert_counts.data() + layer * s.c.experts;
-  for (std::int64_t i = 0; i < pairs; ++i) ++counts[s.router_ids[static_cast<std::size_t>(i)]];
+  for (std::int64_t i = 0; i < pairs; ++i)
+    ++counts[s.router_ids[static_cast<std::size_t>(i)]];
   s.expert_begin[0] = 0;
   for (std::int64_t e = 0; e < s.c.experts; ++e) {
     const auto at = static_cast<std::size_t>(e);
@@ -146,7 +147,8 @@ void combine(StepState& s, std::int64_t t) {
       if (slots[j] > last) slot = std::min(slot, slots[j]);
     }
     const float* part = s.expert_out.row(slot);
-    for (std::int64_t i2 = 0; i2 < s.c.hidden; ++i2) y[i2] += part[i2];
+    for (std::int64_t i2 = 0; i2 < s.c.hidden; ++i2)
+      y[i2] += part[i2];
     last = slot;
   }
 }
@@ -177,7 +179,8 @@ void run_moe(StepState& s, std::int64_t layer) {
   s.linear(s.x.in(), w.gate, s.router.view());
   s.for_ranges(s.token_count, 60 * s.c.experts, [&](std::int64_t begin, std::int64_t end, int) {
     std::vector<float> biased(static_cast<std::size_t>(s.c.experts));
-    for (std::int64_t t = begin; t < end; ++t) route_token(s, w, t, biased);
+    for (std::int64_t t = begin; t < end; ++t)
+      route_token(s, w, t, biased);
   });
   group_by_expert(s, layer);
   if (s.trace != nullptr) trace_router(s, layer);
@@ -194,7 +197,8 @@ void run_moe(StepState& s, std::int64_t layer) {
                });
   s.for_ranges(s.token_count, 2 * s.c.hidden * s.c.experts_per_token,
                [&](std::int64_t begin, std::int64_t end, int) {
-                 for (std::int64_t t = begin; t < end; ++t) combine(s, t);
+                 for (std::int64_t t = begin; t < end; ++t)
+                   combine(s, t);
                });
 }
 

@@ -16,9 +16,9 @@ constexpr std::int64_t kRowTile = 96;         ///< Rows of one GEMM task.
 
 } // namespace
 
-StepState::StepState(const Weights& w, const KvLayout& kv, bool quantise_values,
+StepState::StepState(const Weights& w, const KvLayout& bytes, bool quantise_values,
                      const kernels::OpTable& table, ThreadPool& threads)
-    : weights(w), c(w.config()), layout(kv), ops(table), pool(threads), quantise(quantise_values),
+    : weights(w), c(w.config()), layout(bytes), ops(table), pool(threads), quantise(quantise_values),
       eps(static_cast<float>(w.config().norm_eps)) {
   scratch_.resize(static_cast<std::size_t>(threads.threads()));
 }
@@ -70,7 +70,8 @@ void StepState::fill_rope(const RopeFrequencies& frequencies, RopeTable& table) 
     rope_angles(position[static_cast<std::size_t>(t)], frequencies, table.cos.data() + at,
                 table.sin.data() + at);
   }
-  for (std::size_t i = 0; i < size; ++i) table.minus_sin[i] = -table.sin[i];
+  for (std::size_t i = 0; i < size; ++i)
+    table.minus_sin[i] = -table.sin[i];
 }
 
 std::int64_t slot_length(const std::byte* slot) {
@@ -111,10 +112,14 @@ void StepState::begin(std::vector<SequenceStep> steps, std::span<const std::int3
   mixing.shape(rows, hc * hc);
   site_raw.shape(rows, (2 + hc) * hc);
   site_rms.shape(rows, 1);
-  for (Rows* buffer : {&u, &x, &xq, &y}) buffer->shape(rows, c.hidden);
-  for (Rows* buffer : {&qr, &qrq}) buffer->shape(rows, c.q_lora);
-  for (Rows* buffer : {&q, &heads_out}) buffer->shape(rows, c.heads * c.head_dim);
-  for (Rows* buffer : {&kv, &raw_kv, &raw_gate, &latent}) buffer->shape(rows, c.head_dim);
+  for (Rows* buffer : {&u, &x, &xq, &y})
+    buffer->shape(rows, c.hidden);
+  for (Rows* buffer : {&qr, &qrq})
+    buffer->shape(rows, c.q_lora);
+  for (Rows* buffer : {&q, &heads_out})
+    buffer->shape(rows, c.heads * c.head_dim);
+  for (Rows* buffer : {&kv, &raw_kv, &raw_gate, &latent})
+    buffer->shape(rows, c.head_dim);
   key.shape(rows, c.index_head_dim);
   z.shape(rows, c.o_groups * c.o_lora);
   window.shape(window_rows, c.head_dim);

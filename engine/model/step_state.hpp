@@ -57,7 +57,8 @@ struct WorkerScratch {
   std::vector<std::uint64_t> keys;
 
   static float* grown(std::vector<float>& buffer, std::int64_t size) {
-    if (static_cast<std::int64_t>(buffer.size()) < size) buffer.resize(static_cast<std::size_t>(size));
+    if (static_cast<std::int64_t>(buffer.size()) < size)
+      buffer.resize(static_cast<std::size_t>(size));
     return buffer.data();
   }
 };
@@ -140,13 +141,13 @@ public:
   RopeTable compressed; ///< All others.
 
   Rows streams, mix, post, mixing, site_raw, site_rms; ///< Hyper-connections.
-  Rows u, x, xq;        ///< Collapsed; normed; normed and quantised (a view of x when off).
+  Rows u, x, xq; ///< Collapsed; normed; normed and quantised (a view of x when off).
   Rows qr, qrq, q, kv, heads_out, z, y;
-  Rows window;          ///< Window rows of all sequences as float32.
+  Rows window; ///< Window rows of all sequences as float32.
   Rows index_q, index_weight;
   Rows raw_kv, raw_gate, latent, key; ///< Compression.
-  IndexSets chosen;     ///< Of the newest index source.
-  IndexSets candidates; ///< Of the candidate source.
+  IndexSets chosen;                   ///< Of the newest index source.
+  IndexSets candidates;               ///< Of the candidate source.
   Rows router, router_weight, gathered, expert_out;
   std::vector<std::int32_t> router_ids;    ///< [tokens, experts_per_token] best first
   std::vector<std::int32_t> expert_slots;  ///< [tokens * experts_per_token] tokens by expert
@@ -158,8 +159,8 @@ public:
   Rows logits;                             ///< [rows asked for, vocab]
   std::vector<std::int32_t> expert_counts; ///< [layers, experts]
 
-  std::vector<std::byte> staged;         ///< [layers, tokens] new window rows
-  std::vector<float> staged_pending;     ///< [sequences, sources, 2 * head_dim]
+  std::vector<std::byte> staged;          ///< [layers, tokens] new window rows
+  std::vector<float> staged_pending;      ///< [sequences, sources, 2 * head_dim]
   std::vector<std::int32_t> staged_grams; ///< [sequences, ngram_max - 1]
 
 private:
@@ -170,8 +171,7 @@ private:
 };
 
 /// cos and sin of one position. The angle is the float32 product of position and frequency.
-void rope_angles(std::int64_t position, const RopeFrequencies& frequencies, float* cos,
-                 float* sin);
+void rope_angles(std::int64_t position, const RopeFrequencies& frequencies, float* cos, float* sin);
 
 /// Length held by a slot.
 std::int64_t slot_length(const std::byte* slot);

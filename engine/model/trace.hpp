@@ -10,22 +10,22 @@ namespace troupe::engine {
 
 /// What a trace gets, with the columns of a row. Rows are tokens of the step unless said otherwise.
 enum class TraceTensor : std::uint8_t {
-  layer_entry,       ///< [hc * hidden] streams after Engram, before the block.
-  attn_in,           ///< [hidden] collapsed input before the norm.
-  q,                 ///< [heads * head_dim] after rope.
-  window_rows,       ///< [head_dim] as stored.
-  attn_out,          ///< [hidden]
-  moe_out,           ///< [hidden]
-  streams,           ///< [hc * hidden] after the block.
-  mix,               ///< [hc] handed to the next block.
-  router_weights,    ///< [experts_per_token]
-  router_scale,      ///< [1] largest biased score.
-  compressed_rows,   ///< [head_dim]; a row is a group of ratio tokens.
-  index_keys,        ///< [index_head_dim]; a row is a group of ratio tokens.
-  topk_scale,        ///< [1] largest magnitude of a visible score, 0 when none is visible.
-  candidate_margin,  ///< [1] gap of the block scores at the cut, +inf where forced.
-  candidate_scale,   ///< [1] largest magnitude of a block score.
-  logits,            ///< [vocab]
+  layer_entry,      ///< [hc * hidden] streams after Engram, before the block.
+  attn_in,          ///< [hidden] collapsed input before the norm.
+  q,                ///< [heads * head_dim] after rope.
+  window_rows,      ///< [head_dim] as stored.
+  attn_out,         ///< [hidden]
+  moe_out,          ///< [hidden]
+  streams,          ///< [hc * hidden] after the block.
+  mix,              ///< [hc] handed to the next block.
+  router_weights,   ///< [experts_per_token]
+  router_scale,     ///< [1] largest biased score.
+  compressed_rows,  ///< [head_dim]; a row is a group of ratio tokens.
+  index_keys,       ///< [index_head_dim]; a row is a group of ratio tokens.
+  topk_scale,       ///< [1] largest magnitude of a visible score, 0 when none is visible.
+  candidate_margin, ///< [1] gap of the block scores at the cut, +inf where forced.
+  candidate_scale,  ///< [1] largest magnitude of a block score.
+  logits,           ///< [vocab]
 };
 
 /// Integers, as TraceTensor.

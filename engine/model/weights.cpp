@@ -84,8 +84,8 @@ std::byte* WeightsLoader::allocate(std::int64_t bytes) {
   const auto size = static_cast<std::size_t>((bytes + 63) / 64 * 64);
   auto* memory = static_cast<std::byte*>(std::aligned_alloc(64, size));
   if (memory == nullptr) {
-    fail(ErrorCode::no_room, fmt::format("no memory for {} bytes of weights after {} bytes",
-                                         bytes, weights_.bytes_));
+    fail(ErrorCode::no_room,
+         fmt::format("no memory for {} bytes of weights after {} bytes", bytes, weights_.bytes_));
     return nullptr;
   }
   weights_.bytes_ += static_cast<std::int64_t>(size);
@@ -116,7 +116,8 @@ void WeightsLoader::refuse_nan(const std::string& name, DType dtype,
   if (!e4m3 && dtype != DType::f8_e8m0) return;
   const std::uint8_t mask = e4m3 ? 0x7F : 0xFF;
   bool bad = false;
-  for (const std::byte byte : bytes) bad |= (std::to_integer<int>(byte) & mask) == mask;
+  for (const std::byte byte : bytes)
+    bad |= (std::to_integer<int>(byte) & mask) == mask;
   if (bad) {
     fail(ErrorCode::bad_checkpoint,
          fmt::format("tensor {} holds a NaN code of {}; the file is damaged, fetch it again", name,
@@ -130,19 +131,25 @@ StoredMatrix WeightsLoader::stored(const std::string& name, std::int64_t outputs
   const TensorInfo* info = checkpoint_.info(name);
   const bool fp4 = info != nullptr && info->dtype == DType::i8;
   DType dtype{};
-  out.values =
-      require(name, kMatrixTypes, {outputs, fp4 ? inputs / 2 : inputs}, &dtype).data();
+  out.values = require(name, kMatrixTypes, {outputs, fp4 ? inputs / 2 : inputs}, &dtype).data();
   if (!status_.ok()) return out;
   switch (dtype) {
-  case DType::f32: out.format = WeightFormat::f32; return out;
-  case DType::bf16: out.format = WeightFormat::bf16; return out;
-  case DType::i8: out.format = WeightFormat::e2m1; break;
-  default: out.format = WeightFormat::e4m3; break;
+  case DType::f32:
+    out.format = WeightFormat::f32;
+    return out;
+  case DType::bf16:
+    out.format = WeightFormat::bf16;
+    return out;
+  case DType::i8:
+    out.format = WeightFormat::e2m1;
+    break;
+  default:
+    out.format = WeightFormat::e4m3;
+    break;
   }
   out.scale_rows = fp4 ? 1 : kBlock;
   const std::int64_t scale_rows = fp4 ? outputs : ceil_blocks(outputs);
-  out.scales =
-      as_bytes(require(scale_name(name), kScaleTypes, {scale_rows, ceil_blocks(inputs)}));
+  out.scales = as_bytes(require(scale_name(name), kScaleTypes, {scale_rows, ceil_blocks(inputs)}));
   return out;
 }
 
@@ -166,7 +173,8 @@ std::vector<PackedMatrix> WeightsLoader::grouped(const std::string& name, std::i
                                                  std::int64_t outputs, std::int64_t inputs) {
   const StoredMatrix from = stored(name, groups * outputs, inputs);
   std::vector<PackedMatrix> out;
-  for (std::int64_t g = 0; g < groups; ++g) out.push_back(packed(from, g * outputs, outputs));
+  for (std::int64_t g = 0; g < groups; ++g)
+    out.push_back(packed(from, g * outputs, outputs));
   return out;
 }
 
@@ -175,7 +183,8 @@ const float* WeightsLoader::vector(const std::string& name, const Shape& shape) 
   const std::span<const std::byte> bytes = require(name, kPlainTypes, shape, &dtype);
   if (!status_.ok()) return nullptr;
   std::int64_t count = 1;
-  for (const std::int64_t n : shape) count *= n;
+  for (const std::int64_t n : shape)
+    count *= n;
   auto* out = reinterpret_cast<float*>(allocate(count * 4));
   if (out == nullptr) return nullptr;
   if (dtype == DType::f32) {
@@ -207,8 +216,7 @@ SiteWeights WeightsLoader::site(const std::string& prefix) {
   return out;
 }
 
-void WeightsLoader::attention(const std::string& prefix, std::int64_t index,
-                              LayerWeights& layer) {
+void WeightsLoader::attention(const std::string& prefix, std::int64_t index, LayerWeights& layer) {
   const std::string attn = prefix + "attn.";
   const std::int64_t row = c_.heads / c_.o_groups * c_.head_dim;
   layer.wq_a = matrix(attn + "wq_a.weight", c_.q_lora, c_.hidden);
@@ -265,14 +273,15 @@ void WeightsLoader::engram(const std::string& prefix, std::int64_t at, LayerWeig
   out.codes = copied(require(prefix + "engram.embed.weight", kTableTypes, {rows, e.head_dim}));
   out.scales =
       copied(require(prefix + "engram.embed.scale", kScaleTypes, {rows, e.head_dim / kBlock}));
-  out.wkv = matrix(prefix + "engram.wkv.weight", (c_.hc_streams + 1) * c_.hidden,
-                   e.ids() * e.head_dim);
+  out.wkv =
+      matrix(prefix + "engram.wkv.weight", (c_.hc_streams + 1) * c_.hidden, e.ids() * e.head_dim);
   const float* q = vector(prefix + "engram.q_weight", {c_.hc_streams, c_.hidden});
   const float* k = vector(prefix + "engram.k_weight", {c_.hc_streams, c_.hidden});
   if (!status_.ok()) return;
   const std::int64_t count = c_.hc_streams * c_.hidden;
   auto* qk = reinterpret_cast<float*>(allocate(count * 4));
-  for (std::int64_t i = 0; qk != nullptr && i < count; ++i) qk[i] = q[i] * k[i];
+  for (std::int64_t i = 0; qk != nullptr && i < count; ++i)
+    qk[i] = q[i] * k[i];
   out.qk = qk;
 }
 
@@ -373,7 +382,8 @@ void Weights::embed(std::int32_t token, float* out) const noexcept {
     return;
   }
   const std::uint16_t* row = embed_bf16_ + token * hidden;
-  for (std::int64_t i = 0; i < hidden; ++i) out[i] = kernels::decode_bf16(row[i]);
+  for (std::int64_t i = 0; i < hidden; ++i)
+    out[i] = kernels::decode_bf16(row[i]);
 }
 
 Result<std::shared_ptr<const Weights>> load_weights(const EngineOptions& options) {

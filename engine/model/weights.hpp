@@ -63,24 +63,24 @@ struct LayerWeights {
   SiteWeights attn_site;
   SiteWeights ffn_site;
 
-  kernels::PackedMatrix wq_a;               ///< [q_lora, hidden]
-  kernels::PackedMatrix wq_b;               ///< [heads * head_dim, q_lora]
-  kernels::PackedMatrix wkv;                ///< [head_dim, hidden]
-  std::vector<kernels::PackedMatrix> wo_a;  ///< [o_groups] of [o_lora, heads / o_groups * head_dim]
-  kernels::PackedMatrix wo_b;               ///< [hidden, o_groups * o_lora]
-  const float* q_norm = nullptr;            ///< [q_lora]
-  const float* kv_norm = nullptr;           ///< [head_dim]
-  const float* sink = nullptr;              ///< [heads]
+  kernels::PackedMatrix wq_a;              ///< [q_lora, hidden]
+  kernels::PackedMatrix wq_b;              ///< [heads * head_dim, q_lora]
+  kernels::PackedMatrix wkv;               ///< [head_dim, hidden]
+  std::vector<kernels::PackedMatrix> wo_a; ///< [o_groups] of [o_lora, heads / o_groups * head_dim]
+  kernels::PackedMatrix wo_b;              ///< [hidden, o_groups * o_lora]
+  const float* q_norm = nullptr;           ///< [q_lora]
+  const float* kv_norm = nullptr;          ///< [head_dim]
+  const float* sink = nullptr;             ///< [heads]
   const RopeFrequencies* frequencies = nullptr;
 
   std::unique_ptr<CompressorWeights> compressor; ///< KV sources.
   std::unique_ptr<IndexerWeights> indexer;       ///< Index sources.
   std::unique_ptr<EngramWeights> engram;         ///< Engram layers.
 
-  kernels::PackedMatrix gate;           ///< [experts, hidden]
-  const float* gate_bias = nullptr;     ///< [experts]
-  const float* gate_bias_vl = nullptr;  ///< [experts], for image tokens
-  std::vector<ExpertWeights> experts;   ///< [experts]
+  kernels::PackedMatrix gate;          ///< [experts, hidden]
+  const float* gate_bias = nullptr;    ///< [experts]
+  const float* gate_bias_vl = nullptr; ///< [experts], for image tokens
+  std::vector<ExpertWeights> experts;  ///< [experts]
   ExpertWeights shared;
 };
 
@@ -104,12 +104,12 @@ public:
   /// Row of the token embedding as float32, into out [hidden].
   void embed(std::int32_t token, float* out) const noexcept;
 
-  const float* norm() const noexcept { return norm_; }                   ///< [hidden]
-  const kernels::PackedMatrix& head() const noexcept { return head_; }   ///< [vocab, hidden]
+  const float* norm() const noexcept { return norm_; }                 ///< [hidden]
+  const kernels::PackedMatrix& head() const noexcept { return head_; } ///< [vocab, hidden]
   const RopeFrequencies& plain_frequencies() const noexcept { return plain_; }
   const RopeFrequencies& compressed_frequencies() const noexcept { return compressed_; }
 
-  std::int64_t bytes() const noexcept { return bytes_; }       ///< Held in memory.
+  std::int64_t bytes() const noexcept { return bytes_; } ///< Held in memory.
   std::int64_t unused_tensors() const noexcept { return unused_tensors_; }
 
 private:
@@ -130,9 +130,9 @@ private:
   std::int64_t unused_tensors_ = 0;
 };
 
-/// Frequencies θ^(-2i / dims), blended towards θ^(-2i / dims) / factor by YaRN where `yarn` is given;
-/// computed in double, rounded once. Pure.
-/// Source: YaRN, Peng et al., ICLR 2024, section 3.2, without its attention factor.
+/// Frequencies θ^(-2i / dims), blended towards θ^(-2i / dims) / factor by YaRN where `yarn` is
+/// given; computed in double, rounded once. Pure. Source: YaRN, Peng et al., ICLR 2024,
+/// section 3.2, without its attention factor.
 RopeFrequencies rope_frequencies(std::int64_t dims, double theta, const YarnConfig* yarn);
 
 } // namespace troupe::engine
