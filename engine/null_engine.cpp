@@ -308,10 +308,10 @@ Status check_options(const EngineOptions& options, const NullTiming& timing,
     return Status{ErrorCode::bad_argument, std::move(what)};
   };
   if (options.block_tokens < 1 || options.block_tokens > (1 << 20) ||
-      options.block_tokens % config.ratio_max() != 0) {
+      options.block_tokens % config.block_multiple() != 0) {
     return refuse("kv.block_tokens: is " + std::to_string(options.block_tokens) +
-                  ", expected a multiple of the model's compression ratio " +
-                  std::to_string(config.ratio_max()));
+                  ", expected a multiple of the model's ratios and candidate block, " +
+                  std::to_string(config.block_multiple()));
   }
   if (options.context_max < 0 || options.context_max > config.context_max) {
     return refuse("model.context_max: is " + std::to_string(options.context_max) +

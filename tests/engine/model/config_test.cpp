@@ -31,7 +31,7 @@ TEST(Config, ReadsTheBundledModel) {
   EXPECT_EQ(config->generation.temperature, 1.0);
   EXPECT_EQ(config->generation.top_p, 0.95);
   EXPECT_EQ(config->image_token, 4094);
-  EXPECT_EQ(config->ratio_max(), 2);
+  EXPECT_EQ(config->block_multiple(), 4);
 }
 
 TEST(Config, LayerRolesFollowTheSources) {
@@ -85,6 +85,7 @@ TEST(Config, ReleasedConfigurationHasItsTablesButAsksForTheTokenMap) {
   EXPECT_EQ(config->topk_owner(39), 36);
   EXPECT_EQ(config->topk_owner(23), 20);
   EXPECT_EQ(config->kv_owner(7), 2);
+  EXPECT_EQ(config->block_multiple(), 8);
   EXPECT_EQ(config->engram.primes[0].front(), 16000057);
   EXPECT_EQ(config->engram.primes[0].back(), 16000463);
   EXPECT_EQ(config->engram.primes[1].front(), 16000477);

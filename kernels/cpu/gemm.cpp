@@ -1,0 +1,60 @@
+// Scalar GEMM: decodes a stretch of one panel to float32, then adds it to every row.
+
+#include "kernels/cpu/scalar_ops.hpp"
+#include "kernels/lowbit.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+namespace troupe::kernels::scalar {
+
+namespace {
+
+constexpr std::int64_t kStretch = 8 * kScaleBlock; ///< Inputs decoded at a time.
+
+/// Value of input k of output `lane` within a panel.
+float weight_at(const PackedMatrix& w, std::int64_t panel, std::int64_t k, std::int64_t lane) {
+  const std::int64_t at = (panel * w.inputs + k) * kPanelRows + lane;
+  if (w.format == WeightFormat::f32) return static_cast<const float*>(w.values)[at];
+  if (w.format == WeightFormat::bf16) {
+    return decode_bf16(static_cast<const std::uint16_t*>(w.values)[at]);
+  }
+  const std::int64_t block = panel * w.scale_blocks() + k / kScaleBlock;
+  const float scale = decode_e8m0(w.scales[block * kPanelRows + lane]);
+  const auto* bytes = static_cast<const std::uint8_t*>(w.values);
+  if (w.format == WeightFormat::e4m3) return decode_e4m3(bytes[at]) * scale;
+  const std::uint8_t pair = bytes[(panel * w.inputs + k) * (kPanelRows / 2) + lane % 8];
+  return decode_e2m1(static_cast<std::uint8_t>(lane < 8 ? pair : pair >> 4)) * scale;
+}
+
+} // namespace
+
+void gemm(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
+          MatrixView<float> out) {
+  float decoded[kStretch][kPanelRows];
+  for (std::int64_t p = panels.begin; p < panels.end; ++p) {
+    const std::int64_t lanes = std::min(kPanelRows, w.outputs - p * kPanelRows);
+    const auto bytes = static_cast<std::size_t>(lanes) * sizeof(float);
+    for (std::int64_t k0 = 0; k0 < w.inputs; k0 += kStretch) {
+      const std::int64_t count = std::min(kStretch, w.inputs - k0);
+      for (std::int64_t k = 0; k < count; ++k) {
+        for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
+          decoded[k][lane] = weight_at(w, p, k0 + k, lane);
+        }
+      }
+      for (std::int64_t r = 0; r < x.rows; ++r) {
+        float sum[kPanelRows] = {};
+        if (k0 > 0) std::memcpy(sum, out.row(r) + p * kPanelRows, bytes);
+        for (std::int64_t k = 0; k < count; ++k) {
+          const float value = x.row(r)[k0 + k];
+          for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
+            sum[lane] += value * decoded[k][lane];
+          }
+        }
+        std::memcpy(out.row(r) + p * kPanelRows, sum, bytes);
+      }
+    }
+  }
+}
+
+} // namespace troupe::kernels::scalar

@@ -1,0 +1,28 @@
+// The scalar version of every op; other paths borrow those they do not replace.
+
+#pragma once
+
+#include "kernels/ops.hpp"
+
+#include <cstdint>
+
+namespace troupe::kernels::scalar {
+
+void gemm(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
+          MatrixView<float> out);
+void attention(const AttentionArgs& args);
+void index_scores(const IndexScoreArgs& args);
+void rms_norm(const float* x, const float* weight, float eps, std::int64_t cols, float* out);
+float rms_scale(const float* x, float eps, std::int64_t cols);
+void sim_fp8(const float* x, std::int64_t n, float* out);
+void swiglu(const float* gate, const float* up, float limit, float weight, std::int64_t cols,
+            float* out);
+void collapse(const float* streams, const float* mix, std::int64_t hc, std::int64_t cols, float* u);
+void expand(const float* o, const float* post, const float* mixing, std::int64_t hc,
+            std::int64_t cols, float* streams);
+void hyper(const HyperArgs& args);
+void rope(MatrixView<float> x, const float* cos, const float* sin, std::int64_t pairs);
+void engram(float* streams, const float* qk, const float* kv, float eps, std::int64_t hc,
+            std::int64_t cols);
+
+} // namespace troupe::kernels::scalar
