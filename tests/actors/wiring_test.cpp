@@ -44,7 +44,7 @@ std::string body(int i) {
 }
 
 /// The answers of a job of `count` lines by custom_id: text of the choice, and how it ended.
-struct Run {
+struct JobRun {
   actors::JobState state;
   std::map<std::string, std::string> answers;
   std::int64_t failed = 0;
@@ -53,12 +53,12 @@ struct Run {
   std::int64_t messages = 0;
 };
 
-Run run_job(const app::SystemConfig& config, int count, const actors::StageTap& tap = {}) {
+JobRun run_job(const app::SystemConfig& config, int count, const actors::StageTap& tap = {}) {
   DeterministicSystem system({config, {}, tap, 16}, kModel);
   for (int i = 0; i < count; ++i)
     system.job().push(text::Endpoint::completions, body(i));
   system.job().close();
-  Run run;
+  JobRun run;
   run.state = system.run(100'000);
   system.pass(1'000'000); // Reports and releases that are still under way.
   app::LineResult result;
@@ -80,7 +80,7 @@ Run run_job(const app::SystemConfig& config, int count, const actors::StageTap& 
 }
 
 TEST(Wiring, AJobEndsAndNothingIsHeld) {
-  const Run run = run_job(null_config(2, 3, 0), 60);
+  const JobRun run = run_job(null_config(2, 3, 0), 60);
   EXPECT_TRUE(run.state.ended);
   EXPECT_TRUE(run.state.complete);
   EXPECT_EQ(run.answers.size(), 60U);
@@ -90,9 +90,9 @@ TEST(Wiring, AJobEndsAndNothingIsHeld) {
 }
 
 TEST(Wiring, AnswersDoNotDependOnTheRanks) {
-  const Run one = run_job(null_config(0, 0, 1), 40);
-  const Run split = run_job(null_config(1, 1, 0), 40);
-  const Run many = run_job(null_config(2, 3, 0), 40);
+  const JobRun one = run_job(null_config(0, 0, 1), 40);
+  const JobRun split = run_job(null_config(1, 1, 0), 40);
+  const JobRun many = run_job(null_config(2, 3, 0), 40);
   ASSERT_EQ(one.answers.size(), 40U);
   EXPECT_EQ(one.answers, split.answers);
   EXPECT_EQ(one.answers, many.answers);
