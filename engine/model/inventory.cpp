@@ -66,15 +66,15 @@ private:
     plain(ffn + "gate.bias", {experts});
     plain(ffn + "gate.bias_vl", {experts});
     for (std::int64_t e = 0; e < experts; ++e) {
-      expert(ffn + "experts." + std::to_string(e) + ".", Encoding::fp4_matrix);
+      expert(ffn + "experts." + std::to_string(e) + ".");
     }
-    expert(ffn + "shared_experts.", Encoding::fp4_matrix);
+    expert(ffn + "shared_experts.");
   }
 
-  void expert(const std::string& p, Encoding encoding) {
-    parameters_.push_back({p + "w1.weight", encoding, {c_.moe_intermediate, c_.hidden}});
-    parameters_.push_back({p + "w2.weight", encoding, {c_.hidden, c_.moe_intermediate}});
-    parameters_.push_back({p + "w3.weight", encoding, {c_.moe_intermediate, c_.hidden}});
+  void expert(const std::string& p) {
+    matrix(p + "w1.weight", {c_.moe_intermediate, c_.hidden});
+    matrix(p + "w2.weight", {c_.hidden, c_.moe_intermediate});
+    matrix(p + "w3.weight", {c_.moe_intermediate, c_.hidden});
   }
 
   void sources(const std::string& attn, std::int64_t layer) {
@@ -167,7 +167,7 @@ public:
       fits = true;
       scale = {encoding == Encoding::table ? shape[0] : blocks_of(shape[0]), blocks_of(shape[1])};
     }
-    if (tensor->dtype == DType::i8 && encoding == Encoding::fp4_matrix) {
+    if (tensor->dtype == DType::i8 && encoding == Encoding::matrix) {
       fits = true;
       scale = {shape[0], blocks_of(shape[1])};
       shape[1] /= 2;
@@ -191,9 +191,7 @@ private:
     case Encoding::plain:
       return "BF16 or F32";
     case Encoding::matrix:
-      return "F8_E4M3, BF16 or F32";
-    case Encoding::fp4_matrix:
-      return "I8 (two FP4 codes), F8_E4M3, BF16 or F32";
+      return "F8_E4M3, I8 (two FP4 codes), BF16 or F32";
     case Encoding::table:
       return "F8_E4M3";
     }

@@ -43,10 +43,10 @@ bool tensor_kind_used(TensorKind kind) noexcept;
 
 /// How a parameter may be stored.
 enum class Encoding : std::uint8_t {
-  plain,      ///< BF16 or F32.
-  matrix,     ///< BF16, F32, or FP8 with a scale for each 32x32 block.
-  fp4_matrix, ///< Also FP4: two codes a byte, a scale for each row and 32 columns.
-  table,      ///< FP8 with a scale for each row and 32 columns.
+  plain,  ///< BF16 or F32.
+  matrix, ///< BF16, F32, FP8 with a scale for each 32x32 block, or FP4: two codes a byte and a
+          ///< scale for each row and 32 columns.
+  table,  ///< FP8 with a scale for each row and 32 columns.
 };
 
 /// One parameter by the configuration; stored as one tensor, or as a weight and its scale.

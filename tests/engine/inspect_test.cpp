@@ -133,17 +133,18 @@ TEST(Inspect, OtherShapesAndDtypesAreNamed) {
     tensors["layers.0.attn.q_norm.weight"] =
         test::zeros("layers.0.attn.q_norm.weight", "F8_E4M3", {96});
     tensors["layers.0.attn.wq_a.weight"] =
-        test::zeros("layers.0.attn.wq_a.weight", "I8", {96, 128});
+        test::zeros("layers.0.attn.wq_a.weight", "U8", {96, 128});
     tensors["layers.0.ffn.experts.0.w1.scale"] =
         test::zeros("layers.0.ffn.experts.0.w1.scale", "F8_E8M0", {64, 7});
     tensors["extra"] = test::zeros("extra", "F32", {1});
   });
   const std::string all = testing::PrintToString(facts.inventory.wrong);
   EXPECT_EQ(facts.inventory.wrong.size(), 4U) << all;
-  for (const char* part : {"'norm.weight': is BF16 [255], expected BF16 or F32 [256]",
-                           "'layers.0.attn.q_norm.weight': is F8_E4M3 [96], expected BF16 or F32",
-                           "'layers.0.attn.wq_a.weight': is I8 [96, 128], expected F8_E4M3, BF16",
-                           "w1.scale': is F8_E8M0 [64, 7], expected F8_E8M0 [64, 8]"}) {
+  for (const char* part :
+       {"'norm.weight': is BF16 [255], expected BF16 or F32 [256]",
+        "'layers.0.attn.q_norm.weight': is F8_E4M3 [96], expected BF16 or F32",
+        "'layers.0.attn.wq_a.weight': is U8 [96, 128], expected F8_E4M3, I8 (two",
+        "w1.scale': is F8_E8M0 [64, 7], expected F8_E8M0 [64, 8]"}) {
     EXPECT_NE(all.find(part), std::string::npos) << part << "\n" << all;
   }
   // The FP8 scale of a matrix that is not FP8 belongs to nothing.
@@ -159,6 +160,10 @@ TEST(Inspect, MatricesMayBeStoredInAnyKnownFormat) {
         test::zeros("layers.0.ffn.experts.0.w2.weight", "F8_E4M3", {256, 64});
     tensors["layers.0.ffn.experts.0.w2.scale"] =
         test::zeros("layers.0.ffn.experts.0.w2.scale", "F8_E8M0", {8, 2});
+    tensors["layers.0.attn.wq_a.weight"] =
+        test::zeros("layers.0.attn.wq_a.weight", "I8", {96, 128});
+    tensors["layers.0.attn.wq_a.scale"] =
+        test::zeros("layers.0.attn.wq_a.scale", "F8_E8M0", {96, 8});
   });
   EXPECT_TRUE(facts.complete()) << testing::PrintToString(facts.inventory.wrong);
 }
