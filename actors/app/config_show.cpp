@@ -5,6 +5,7 @@
 #include "actors/app/response_body.hpp"
 
 #include <fmt/format.h>
+#include <nlohmann/json.hpp>
 
 namespace troupe::app {
 
@@ -69,6 +70,42 @@ private:
   std::string prefix_;
 };
 
+using Json = nlohmann::ordered_json;
+
+/// The same keys as JSON; the visitor of config_keys.hpp.
+class JsonWriter {
+public:
+  explicit JsonWriter(Json& root) : root_(root), at_(&root) {}
+
+  void table(const char* name) { at_ = &(root_[name] = Json::object()); }
+  void enter(Json& table) { at_ = &table; }
+
+  void text(const char* key, const std::string& value) { (*at_)[key] = value; }
+  void path(const char* key, const std::string& value) { (*at_)[key] = value; }
+  void choice(const char* key, const std::string& value, std::initializer_list<const char*>) {
+    (*at_)[key] = value;
+  }
+  template <class Enum, class Names>
+  void names(const char* key, Enum value, const Names& all) {
+    for (const auto& [name, entry] : all) {
+      if (entry == value) {
+        (*at_)[key] = name;
+      }
+    }
+  }
+  void boolean(const char* key, bool value) { (*at_)[key] = value; }
+  void integer(const char* key, std::int64_t value, IntegerRange) { (*at_)[key] = value; }
+  void size(const char* key, std::int64_t value, IntegerRange) { (*at_)[key] = value; }
+  void real(const char* key, double value, RealRange) { (*at_)[key] = value; }
+  void real_or_model(const char* key, const std::optional<double>& value, RealRange) {
+    (*at_)[key] = value ? Json(*value) : Json("model");
+  }
+
+private:
+  Json& root_;
+  Json* at_;
+};
+
 } // namespace
 
 SystemConfig::SystemConfig() {
@@ -102,6 +139,27 @@ std::string show_system_config(const SystemConfig& config, const std::set<std::s
     visit_cost_model(group.cost_model, writer);
   }
   return out;
+}
+
+std::string show_system_config_json(const SystemConfig& config,
+                                    const std::set<std::string>& given) {
+  Json tables = Json::object();
+  JsonWriter writer(tables);
+  visit_tables(config, writer);
+  Json groups = Json::array();
+  for (const RankGroupConfig& group : config.ranks) {
+    Json entry = Json::object();
+    writer.enter(entry);
+    visit_rank(group, writer);
+    Json cost = Json::object();
+    writer.enter(cost);
+    visit_cost_model(group.cost_model, writer);
+    entry["cost_model"] = std::move(cost);
+    groups.push_back(std::move(entry));
+  }
+  tables["rank"] = std::move(groups);
+  const Json document = {{"config", std::move(tables)}, {"given", given}};
+  return document.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
 } // namespace troupe::app
