@@ -503,6 +503,10 @@ PrefillStage::~PrefillStage() = default;
 
 const PrefillCounts& PrefillStage::counts() const noexcept { return state_->counts; }
 
+std::int64_t PrefillStage::requests() const noexcept {
+  return static_cast<std::int64_t>(state_->entries.size());
+}
+
 void PrefillStage::on(const Submit& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
   if (s.entries.count(event.ref) != 0) {

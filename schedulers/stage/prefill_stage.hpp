@@ -47,6 +47,8 @@ public:
   void on(const Timer& event, std::int64_t now_us, Effects& effects);
 
   const PrefillCounts& counts() const noexcept;
+  /// Requests it knows: waiting, on a rank, or kept by a rank after their prefill.
+  std::int64_t requests() const noexcept;
 
 private:
   struct State;
