@@ -446,7 +446,7 @@ void DecodeStage::on(const Cancel& event, std::int64_t now_us, Effects& effects)
 }
 
 void DecodeStage::on(const Reserved& event, std::int64_t now_us, Effects& effects) {
-  state_->settle(state_->handoffs.on(event, effects), event.rank, now_us, effects);
+  state_->settle(state_->handoffs.on(event, now_us, effects), event.rank, now_us, effects);
 }
 
 void DecodeStage::on(const Refused& event, std::int64_t now_us, Effects& effects) {
@@ -461,7 +461,7 @@ void DecodeStage::on(const Refused& event, std::int64_t now_us, Effects& effects
 }
 
 void DecodeStage::on(const TransferDone& event, std::int64_t now_us, Effects& effects) {
-  state_->settle(state_->handoffs.on(event, effects), event.rank, now_us, effects);
+  state_->settle(state_->handoffs.on(event, now_us, effects), event.rank, now_us, effects);
 }
 
 void DecodeStage::on(const Adopted& event, std::int64_t now_us, Effects& effects) {
@@ -509,7 +509,7 @@ void DecodeStage::on(const RankDown& event, std::int64_t now_us, Effects& effect
 void DecodeStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
   if (event.kind == TimerKind::handoff) {
-    const HandoffOutcome outcome = s.handoffs.on_timeout(event.key, effects);
+    const HandoffOutcome outcome = s.handoffs.on_timeout(event.key, now_us, effects);
     if (outcome.what == HandoffOutcome::What::failed) s.settle(outcome, {}, now_us, effects);
     return;
   }

@@ -19,6 +19,7 @@ HandoffId HandoffStage::start(const PrefillDone& done, RankRef target, std::int6
   last_id_ = next(last_id_);
   Handoff handoff{done.ref, last_id_,       HandoffState::reserving, done.rank,
                   target,   done.positions, done.manifest,           done.in_place};
+  handoff.due_us = now_us + timeout_us_;
   by_id_[last_id_] = done.ref;
   if (done.in_place) {
     handoff.state = HandoffState::adopting;
@@ -28,17 +29,18 @@ HandoffId HandoffStage::start(const PrefillDone& done, RankRef target, std::int6
     ++transfers_of_[done.rank];
     effects.send_rank(Reserve{done.ref, target, last_id_, done.positions_max, lease_us_});
   }
-  effects.timer(TimerKind::handoff, raw(last_id_), now_us + timeout_us_);
+  effects.timer(TimerKind::handoff, raw(last_id_), handoff.due_us);
   under_way_.emplace(done.ref, std::move(handoff));
   return last_id_;
 }
 
-HandoffOutcome HandoffStage::on(const Reserved& event, Effects& effects) {
+HandoffOutcome HandoffStage::on(const Reserved& event, std::int64_t now_us, Effects& effects) {
   Handoff* handoff = match(event.ref, event.rank, event.handoff);
   if (handoff == nullptr || handoff->state != HandoffState::reserving) {
     return outcome(What::stale, event.ref);
   }
   handoff->state = HandoffState::pulling;
+  handoff->due_us = now_us + timeout_us_;
   effects.send_rank(Pull{handoff->ref, handoff->target, handoff->id, handoff->source,
                          handoff->positions, handoff->manifest});
   return outcome(What::reserved, event.ref);
@@ -52,13 +54,14 @@ HandoffOutcome HandoffStage::on(const Refused& event) {
   return {What::failed, event.ref, event.reason, "the decode rank refused"};
 }
 
-HandoffOutcome HandoffStage::on(const TransferDone& event, Effects& effects) {
+HandoffOutcome HandoffStage::on(const TransferDone& event, std::int64_t now_us, Effects& effects) {
   Handoff* handoff = match(event.ref, event.rank, event.handoff);
   if (handoff == nullptr || handoff->state != HandoffState::pulling) {
     return outcome(What::stale, event.ref);
   }
   if (event.code != ErrorCode::ok) return fail(*handoff, event.code, event.detail, effects);
   handoff->state = HandoffState::adopting;
+  handoff->due_us = now_us + timeout_us_;
   effects.send_rank(Adopt{handoff->ref, handoff->target, handoff->id, event.digest});
   return outcome(What::nothing, event.ref);
 }
@@ -75,12 +78,16 @@ HandoffOutcome HandoffStage::on(const Adopted& event, Effects& effects) {
   return outcome(What::adopted, event.ref);
 }
 
-HandoffOutcome HandoffStage::on_timeout(std::uint64_t key, Effects& effects) {
+HandoffOutcome HandoffStage::on_timeout(std::uint64_t key, std::int64_t now_us, Effects& effects) {
   const auto found = by_id_.find(HandoffId{key});
   if (found == by_id_.end()) return {};
   const Handoff& handoff = under_way_.at(found->second);
+  if (now_us < handoff.due_us) {
+    effects.timer(TimerKind::handoff, key, handoff.due_us);
+    return {};
+  }
   return fail(handoff, ErrorCode::transfer_failed,
-              "the handoff took longer than " + std::to_string(timeout_us_) + " us", effects);
+              "the decode rank was silent for " + std::to_string(timeout_us_) + " us", effects);
 }
 
 HandoffOutcome HandoffStage::fail(const Handoff& handoff, ErrorCode code, std::string detail,

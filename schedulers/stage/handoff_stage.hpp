@@ -29,6 +29,7 @@ struct Handoff {
   std::int64_t positions = 0;
   std::string manifest;
   bool in_place = false;
+  std::int64_t due_us = 0; ///< An answer must come before.
 };
 
 /// What an event did to a handoff.
@@ -51,12 +52,12 @@ public:
   /// Begins a try. @pre no try of this request is under way
   HandoffId start(const PrefillDone& done, RankRef target, std::int64_t now_us, Effects& effects);
 
-  HandoffOutcome on(const Reserved& event, Effects& effects);
+  HandoffOutcome on(const Reserved& event, std::int64_t now_us, Effects& effects);
   HandoffOutcome on(const Refused& event);
-  HandoffOutcome on(const TransferDone& event, Effects& effects);
+  HandoffOutcome on(const TransferDone& event, std::int64_t now_us, Effects& effects);
   HandoffOutcome on(const Adopted& event, Effects& effects);
-  /// A try that is still under way at its timeout has failed.
-  HandoffOutcome on_timeout(std::uint64_t key, Effects& effects);
+  /// A try whose target was silent for the timeout has failed.
+  HandoffOutcome on_timeout(std::uint64_t key, std::int64_t now_us, Effects& effects);
 
   /// Gives up a try without outcome: its target is told to release. No try: no effect.
   void cancel(const RequestRef& ref, ErrorCode reason, Effects& effects);

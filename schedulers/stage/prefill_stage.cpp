@@ -503,6 +503,10 @@ PrefillStage::~PrefillStage() = default;
 
 const PrefillCounts& PrefillStage::counts() const noexcept { return state_->counts; }
 
+std::int64_t PrefillStage::requests() const noexcept {
+  return static_cast<std::int64_t>(state_->entries.size());
+}
+
 void PrefillStage::on(const Submit& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
   if (s.entries.count(event.ref) != 0) {
@@ -556,9 +560,12 @@ void PrefillStage::on(const Assigned& event, std::int64_t now_us, Effects& effec
   State& s = *state_;
   const auto found = s.entries.find(event.ref);
   RankEntry* rank = s.book.current(event.rank);
-  if (found == s.entries.end() || rank == nullptr || found->second.rank != event.rank ||
-      found->second.where != Where::assigning) {
+  const bool here = found != s.entries.end() && found->second.rank == event.rank;
+  if (rank == nullptr || !here || found->second.where != Where::assigning) {
     ++s.counts.stale_dropped;
+    // A yes to an Assign that was repeated or is no longer meant: the room must not stay taken.
+    if (rank != nullptr && !here)
+      effects.send_rank(Release{event.ref, event.rank, ErrorCode::stale});
     return;
   }
   Entry& entry = found->second;
@@ -650,9 +657,12 @@ void PrefillStage::on(const Timer& event, std::int64_t now_us, Effects& effects)
       s.send_assign(entry, now_us, effects);
       return;
     }
-    // Silence: a late yes must not keep the room.
-    effects.send_rank(Release{entry.view.ref, entry.rank, ErrorCode::stale});
-    s.refused(entry, now_us, effects);
+    // Silence. A new attempt carries a new reference, so a late yes cannot be taken for its answer.
+    const RequestRef ref = entry.view.ref;
+    effects.send_rank(Release{ref, entry.rank, ErrorCode::rank_lost});
+    effects.send(Peer::driver,
+                 Ended{ref, ErrorCode::rank_lost, true, "its prefill rank does not answer"});
+    s.erase(ref);
   }
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);

@@ -147,8 +147,10 @@ struct RankStage::State {
     std::set<RequestRef> seen;
     for (const Slice& slice : answer->slices) {
       const Sequence* sequence = table.find(slice.ref);
-      if (sequence == nullptr || sequence->state != SequenceState::prefilling) continue;
+      if (sequence == nullptr) freed.push_back(slice.ref); // The report of that was lost.
+      if (sequence == nullptr) continue;
       advanced.insert(slice.ref);
+      if (sequence->state != SequenceState::prefilling) continue;
       const bool fits = slice.first == sequence->positions && slice.count >= 1 &&
                         slice.count <= sequence->total - sequence->positions;
       if (fits && seen.insert(slice.ref).second) valid.push_back(slice);
@@ -609,6 +611,11 @@ void RankStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
     return;
   }
   ++s.counts.leases_expired;
+  if (sequence->state == SequenceState::finished) {
+    // Nobody took it over and nobody will: without a word it would only be missed much later.
+    effects.send(Peer::driver, Ended{sequence->ref, ErrorCode::transfer_failed, true,
+                                     "no decode rank took the finished prefill over in time"});
+  }
   s.drop(*sequence, effects);
   s.report_freed(now_us, effects);
 }
