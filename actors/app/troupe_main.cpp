@@ -40,10 +40,8 @@ public:
     add_batch();
     add_generate();
     add_verify();
-    add_inspect();
     add_tokenize();
     add_config();
-    add_bench();
   }
 
   int run(int argc, char** argv) {
@@ -236,7 +234,12 @@ private:
   int help(int argc, char** argv) {
     CLI::App* at = &app_;
     for (int i = 2; i < argc; ++i) {
-      CLI::App* next = at->get_subcommand_no_throw(argv[i]);
+      CLI::App* next = nullptr;
+      for (CLI::App* sub : at->get_subcommands([](CLI::App*) { return true; })) {
+        if (sub->get_name() == argv[i]) {
+          next = sub;
+        }
+      }
       if (next == nullptr) {
         return unknown_word(argv[i]);
       }
