@@ -136,10 +136,10 @@ TEST(Wiring, AnInterruptKeepsWhatDecodesAndSendsTheRestBack) {
 TEST(Wiring, ALineThatNeverFitsIsRefusedAndItsFollowersAreServed) {
   app::SystemConfig config = null_config(1, 1, 0);
   config.limits.sequences_max = 2;
-  config.kv.memory_bytes = 64 << 10;
+  config.kv.memory_bytes = 16 << 10;
   DeterministicSystem system({config, {}, {}, 16}, kModel);
   const std::string long_prompt = fmt::format(R"({{"prompt": [{}], "max_tokens": 1}})",
-                                              fmt::join(std::vector<int>(16000, 21), ","));
+                                              fmt::join(std::vector<int>(8000, 21), ","));
   system.job().push(text::Endpoint::completions, long_prompt);
   for (int i = 0; i < 5; ++i)
     system.job().push(text::Endpoint::completions, body(i));
