@@ -293,6 +293,10 @@ struct DecodeStage::State {
 
   void failed(const HandoffOutcome& outcome, std::int64_t now_us, Effects& effects) {
     Entry& entry = entries.at(outcome.ref);
+    if (outcome.code == ErrorCode::no_room && !entry.done.in_place) {
+      wait(entry); // The view was behind; waiting for room is no try.
+      return;
+    }
     ++entry.tries;
     entry.avoid.insert(entry.target.rank);
     // An in-place sequence is where it is: if the rank does not have it, nobody does.

@@ -29,6 +29,8 @@ struct RankStage::State {
   std::int64_t last_step_us = 0;
   std::set<RequestRef> advanced; ///< Prefills to report.
   std::vector<RequestRef> freed; ///< To report.
+  RequestRef promised_to;        ///< A handoff that found no room and goes before new prefills.
+  std::int64_t promised_until_us = -1;
 
   State(const RankOptions& given, const PolicySet& set, const PolicyRegistry& registry)
       : options(given), step_policy("step", set, registry),
@@ -380,7 +382,9 @@ void RankStage::on(const Assign& event, std::int64_t now_us, Effects& effects) {
     s.refuse(event.ref, {}, Peer::chunker, ErrorCode::never_fits, now_us, effects);
     return;
   }
-  Sequence* sequence = s.table.add(event.ref, s.blocks_of(positions));
+  // A finished prefill that waits for this room holds room elsewhere: it goes first for a while.
+  const bool kept = now_us < s.promised_until_us;
+  Sequence* sequence = kept ? nullptr : s.table.add(event.ref, s.blocks_of(positions));
   if (sequence == nullptr) {
     s.refuse(event.ref, {}, Peer::chunker, ErrorCode::no_room, now_us, effects);
     return;
@@ -419,9 +423,12 @@ void RankStage::on(const Reserve& event, std::int64_t now_us, Effects& effects) 
                            ? nullptr
                            : s.table.add(event.ref, s.blocks_of(event.positions_max));
   if (sequence == nullptr) {
+    s.promised_to = event.ref;
+    s.promised_until_us = now_us + event.lease_us;
     s.refuse(event.ref, event.handoff, Peer::balancer, ErrorCode::no_room, now_us, effects);
     return;
   }
+  if (s.promised_to == event.ref) s.promised_until_us = -1;
   sequence->state = SequenceState::reserved;
   sequence->handoff = event.handoff;
   sequence->positions_max = event.positions_max;
