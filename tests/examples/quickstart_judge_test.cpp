@@ -58,8 +58,9 @@ protected:
     write("results.jsonl", results);
     std::string command = TROUPE_JUDGE;
     for (const char* name : {"eval.jsonl", "batch.jsonl", "results.jsonl"})
-      command += " " + (folder_ / name).string();
-    std::FILE* pipe = ::popen((command + " " + more + " 2>&1").c_str(), "r");
+      command.append(" ").append((folder_ / name).string());
+    command.append(" ").append(more).append(" 2>&1");
+    std::FILE* pipe = ::popen(command.c_str(), "r");
     Ran ran;
     std::array<char, 4096> buffer{};
     while (std::fgets(buffer.data(), buffer.size(), pipe) != nullptr)

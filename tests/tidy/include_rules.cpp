@@ -106,7 +106,8 @@ std::optional<std::string> library_fault(const SourceFile& file, const std::stri
   for (const Library& library : libraries()) {
     if (!target.starts_with(library.include)) continue;
     if (!allows(library.where, file.path)) return "this library may not be included here";
-    if (is_header(file.path) && !library.in_headers) return "this library belongs into a .cpp";
+    const bool is_interface = is_header(file.path) && !file.path.starts_with("tests/");
+    if (is_interface && !library.in_headers) return "this library belongs into a .cpp";
     return std::nullopt;
   }
   if (target.find_first_of("./") == std::string::npos) return std::nullopt;
