@@ -40,6 +40,7 @@ public:
     add_batch();
     add_generate();
     add_verify();
+    add_inspect();
     add_tokenize();
     add_config();
   }
