@@ -28,6 +28,7 @@ struct OpTable {
   SwigluOp swiglu = nullptr;
   CollapseOp collapse = nullptr;
   ExpandOp expand = nullptr;
+  SiteProjectOp site_project = nullptr;
   HyperOp hyper = nullptr;
   RopeOp rope = nullptr;
   EngramOp engram = nullptr;

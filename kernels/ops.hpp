@@ -19,8 +19,8 @@ namespace troupe::kernels {
 ///   w    packed [outputs, inputs]
 ///   out  [rows, outputs] f32, may not alias x; only columns of `panels` are written
 ///
-/// Each output is a sum in float32 over ascending inputs. Low-bit weights are decoded to float32
-/// exactly before they are used.
+/// Each output is a float32 sum of blocks of 32 inputs, in ascending order; each block is summed
+/// from zero, where low-bit products leave little to round. Low-bit weights are decoded exactly.
 using GemmOp = void (*)(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
                         MatrixView<float> out);
 
@@ -106,15 +106,24 @@ using CollapseOp = void (*)(const float* streams, const float* mix, std::int64_t
 using ExpandOp = void (*)(const float* o, const float* post, const float* mixing, std::int64_t hc,
                           std::int64_t cols, float* streams);
 
-/// The three outputs of hyper-connection sites from their raw projections.
+/// Projections of a hyper-connection site, divided by the rms of their input, in double.
 ///
-///   raw     [rows, (2 + hc) * hc] f32: projections of the flattened streams, not yet scaled
-///   rms     [rows] f32: 1 / rms of the flattened streams
+///   x    [rows, inputs] f32: the flattened streams
+///   fn   packed f32 [outputs, inputs], outputs <= 96
+///   out  [rows, outputs] double
+///
+/// Double, because the exponentials of a site would enlarge the last bits of a float32 sum until
+/// quantisers downstream round the other way.
+using SiteProjectOp = void (*)(MatrixView<const float> x, const PackedMatrix& fn, float eps,
+                               double* out);
+
+/// The three outputs of hyper-connection sites from their projections.
+///
+///   raw     [rows, (2 + hc) * hc] double
 ///   scale   [3], base [(2 + hc) * hc] f32
 ///   pre     [rows, hc], post [rows, hc], mixing [rows, hc (source), hc (target)] f32
 struct HyperArgs {
-  const float* raw = nullptr;
-  const float* rms = nullptr;
+  const double* raw = nullptr;
   const float* scale = nullptr;
   const float* base = nullptr;
   float* pre = nullptr;
@@ -123,10 +132,10 @@ struct HyperArgs {
   std::int64_t rows = 0;
   std::int64_t hc = 0;
   std::int64_t iterations = 0;
-  float eps = 0.0F;
+  double eps = 0.0;
 };
 
-/// pre = sigmoid + eps, post = 2 sigmoid, mixing = Sinkhorn-normalised softmax.
+/// pre = sigmoid + eps, post = 2 sigmoid, mixing = Sinkhorn-normalised softmax; rounded once.
 ///
 /// @pre hc <= 8
 using HyperOp = void (*)(const HyperArgs& args);

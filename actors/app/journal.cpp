@@ -17,6 +17,15 @@ constexpr std::int64_t kFlushBytesMax = 8LL << 20;
 
 std::string bytes_text(std::int64_t bytes) { return std::to_string(bytes) + " bytes"; }
 
+const std::string* value_of(const std::vector<StoredIdentity>& entries, const std::string& name) {
+  for (const StoredIdentity& entry : entries) {
+    if (entry.name == name) {
+      return &entry.value;
+    }
+  }
+  return nullptr;
+}
+
 /// The whole identity: what the caller says, and what only the journal knows.
 std::vector<StoredIdentity> full_identity(const JobIdentity& identity, const Digest& input,
                                           std::int64_t line_bytes_max) {
@@ -25,20 +34,13 @@ std::vector<StoredIdentity> full_identity(const JobIdentity& identity, const Dig
   for (const auto& [name, value] : identity.fields) {
     out.push_back({name, value, false});
   }
-  out.push_back({"limits.line_bytes_max", std::to_string(line_bytes_max), false});
+  if (value_of(out, "limits.line_bytes_max") == nullptr) {
+    out.push_back({"limits.line_bytes_max", std::to_string(line_bytes_max), false});
+  }
   for (const auto& [name, value] : identity.numerics) {
     out.push_back({name, value, true});
   }
   return out;
-}
-
-const std::string* value_of(const std::vector<StoredIdentity>& entries, const std::string& name) {
-  for (const StoredIdentity& entry : entries) {
-    if (entry.name == name) {
-      return &entry.value;
-    }
-  }
-  return nullptr;
 }
 
 /// "name: was X, is Y now" for each entry of the given sort that differs.

@@ -92,6 +92,10 @@ void LocalSystem::stop() {
   if (state.all.ledger) state.all.ledger->flush();
 }
 
+const std::vector<std::shared_ptr<actors::RankTotals>>& LocalSystem::totals() const {
+  return state_->all.totals;
+}
+
 void LocalSystem::add_to(RunSummary& summary) const {
   const State& state = *state_;
   summary.ttft = *state.all.ttft;

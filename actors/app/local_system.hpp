@@ -40,6 +40,9 @@ public:
   /// Fills what the system knows: histograms, ranks, scheduling time, messages. @pre stop()
   void add_to(RunSummary& summary) const;
 
+  /// What each rank did and holds, ascending by rank.
+  const std::vector<std::shared_ptr<actors::RankTotals>>& totals() const;
+
 private:
   struct State;
   std::unique_ptr<State> state_;

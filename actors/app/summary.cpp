@@ -143,11 +143,11 @@ std::string summary_json(const RunSummary& summary) {
         {"ttft", latency_json(summary.ttft)},
         {"tpot", latency_json(summary.tpot)},
         {"ranks", std::move(ranks)}}}};
-  return document.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return document.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
 Status write_summary(const RunSummary& summary, const std::string& path) {
-  const std::string text = summary_json(summary);
+  const std::string text = summary_json(summary) + "\n";
   const std::string draft = path + ".tmp";
   const auto failed = [&](const char* action) -> Status {
     Status status{ErrorCode::io_error,

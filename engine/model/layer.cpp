@@ -15,19 +15,17 @@ namespace {
 void enter_site(StepState& s, const SiteWeights& site, const float* norm) {
   const std::int64_t hc = s.c.hc_streams;
   const std::int64_t width = s.streams.cols();
-  s.for_ranges(s.token_count, 8 * width, [&](std::int64_t begin, std::int64_t end, int) {
+  const std::int64_t numbers = (2 + hc) * hc;
+  s.for_ranges(s.token_count, 30 * width, [&](std::int64_t begin, std::int64_t end, int) {
+    double* raw = s.site_raw.data() + begin * numbers;
+    s.ops.site_project({s.streams.row(begin), end - begin, width, width}, site.fn, s.eps, raw);
     for (std::int64_t t = begin; t < end; ++t) {
       s.ops.collapse(s.streams.row(t), s.mix.row(t), hc, s.c.hidden, s.u.row(t));
-      *s.site_rms.row(t) = s.ops.rms_scale(s.streams.row(t), s.eps, width);
       s.ops.rms_norm(s.u.row(t), norm, s.eps, s.c.hidden, s.x.row(t));
       if (s.quantise) s.ops.sim_fp8(s.x.row(t), s.c.hidden, s.xq.row(t));
     }
-  });
-  s.linear(s.streams.in(), site.fn, s.site_raw.view());
-  s.for_ranges(s.token_count, 2000, [&](std::int64_t begin, std::int64_t end, int) {
     kernels::HyperArgs args;
-    args.raw = s.site_raw.row(begin);
-    args.rms = s.site_rms.row(begin);
+    args.raw = raw;
     args.scale = site.scale;
     args.base = site.base;
     args.pre = s.mix.row(begin);
@@ -36,7 +34,7 @@ void enter_site(StepState& s, const SiteWeights& site, const float* norm) {
     args.rows = end - begin;
     args.hc = hc;
     args.iterations = s.c.hc_iterations;
-    args.eps = static_cast<float>(s.c.hc_eps);
+    args.eps = s.c.hc_eps;
     s.ops.hyper(args);
   });
 }

@@ -18,8 +18,8 @@ constexpr std::int64_t kRowTile = 96;         ///< Rows of one GEMM task.
 
 StepState::StepState(const Weights& w, const KvLayout& bytes, bool quantise_values,
                      const kernels::OpTable& table, ThreadPool& threads)
-    : weights(w), c(w.config()), layout(bytes), ops(table), pool(threads), quantise(quantise_values),
-      eps(static_cast<float>(w.config().norm_eps)) {
+    : weights(w), c(w.config()), layout(bytes), ops(table), pool(threads),
+      quantise(quantise_values), eps(static_cast<float>(w.config().norm_eps)) {
   scratch_.resize(static_cast<std::size_t>(threads.threads()));
 }
 
@@ -110,8 +110,7 @@ void StepState::begin(std::vector<SequenceStep> steps, std::span<const std::int3
   mix.shape(rows, hc);
   post.shape(rows, hc);
   mixing.shape(rows, hc * hc);
-  site_raw.shape(rows, (2 + hc) * hc);
-  site_rms.shape(rows, 1);
+  site_raw.resize(static_cast<std::size_t>(rows * (2 + hc) * hc));
   for (Rows* buffer : {&u, &x, &xq, &y})
     buffer->shape(rows, c.hidden);
   for (Rows* buffer : {&qr, &qrq})

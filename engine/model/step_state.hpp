@@ -140,7 +140,8 @@ public:
   RopeTable plain;      ///< Window-only layers.
   RopeTable compressed; ///< All others.
 
-  Rows streams, mix, post, mixing, site_raw, site_rms; ///< Hyper-connections.
+  Rows streams, mix, post, mixing; ///< Hyper-connections.
+  std::vector<double> site_raw;    ///< [tokens, (2 + hc) * hc]
   Rows u, x, xq; ///< Collapsed; normed; normed and quantised (a view of x when off).
   Rows qr, qrq, q, kv, heads_out, z, y;
   Rows window; ///< Window rows of all sequences as float32.

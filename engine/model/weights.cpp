@@ -25,6 +25,7 @@ using Shape = std::vector<std::int64_t>;
 constexpr std::int64_t kBlock = kernels::kScaleBlock;
 constexpr std::array kPlainTypes = {DType::bf16, DType::f32};
 constexpr std::array kMatrixTypes = {DType::bf16, DType::f32, DType::f8_e4m3, DType::i8};
+constexpr std::array kSiteTypes = {DType::f32};
 constexpr std::array kTableTypes = {DType::f8_e4m3};
 constexpr std::array kScaleTypes = {DType::f8_e8m0};
 
@@ -210,7 +211,10 @@ ExpertWeights WeightsLoader::expert(const std::string& prefix) {
 SiteWeights WeightsLoader::site(const std::string& prefix) {
   const std::int64_t width = (2 + c_.hc_streams) * c_.hc_streams;
   SiteWeights out;
-  out.fn = matrix(prefix + "fn", width, c_.hc_streams * c_.hidden);
+  const std::int64_t inputs = c_.hc_streams * c_.hidden;
+  StoredMatrix fn{.outputs = width, .inputs = inputs};
+  fn.values = require(prefix + "fn", kSiteTypes, {width, inputs}).data();
+  out.fn = packed(fn, 0, width);
   out.base = vector(prefix + "base", {width});
   out.scale = vector(prefix + "scale", {3});
   return out;

@@ -24,6 +24,6 @@ void swiglu(const float* gate, const float* up, float limit, float weight, std::
 void collapse(const float* streams, const float* mix, std::int64_t hc, std::int64_t cols, float* u);
 void expand(const float* o, const float* post, const float* mixing, std::int64_t hc,
             std::int64_t cols, float* streams);
-void hyper(const HyperArgs& args);
+void site_project(MatrixView<const float> x, const PackedMatrix& fn, float eps, double* out);
 
 } // namespace troupe::kernels::avx2

@@ -1,4 +1,4 @@
-// Scalar GEMM: decodes a stretch of one panel to float32, then adds it to every row.
+// Scalar GEMM: decodes a block of one panel to float32, then adds its sums to every row.
 
 #include "kernels/cpu/scalar_ops.hpp"
 #include "kernels/lowbit.hpp"
@@ -9,8 +9,6 @@
 namespace troupe::kernels::scalar {
 
 namespace {
-
-constexpr std::int64_t kStretch = 8 * kScaleBlock; ///< Inputs decoded at a time.
 
 /// Value of input k of output `lane` within a panel.
 float weight_at(const PackedMatrix& w, std::int64_t panel, std::int64_t k, std::int64_t lane) {
@@ -31,27 +29,30 @@ float weight_at(const PackedMatrix& w, std::int64_t panel, std::int64_t k, std::
 
 void gemm(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
           MatrixView<float> out) {
-  float decoded[kStretch][kPanelRows];
+  float decoded[kScaleBlock][kPanelRows];
   for (std::int64_t p = panels.begin; p < panels.end; ++p) {
     const std::int64_t lanes = std::min(kPanelRows, w.outputs - p * kPanelRows);
     const auto bytes = static_cast<std::size_t>(lanes) * sizeof(float);
-    for (std::int64_t k0 = 0; k0 < w.inputs; k0 += kStretch) {
-      const std::int64_t count = std::min(kStretch, w.inputs - k0);
+    for (std::int64_t k0 = 0; k0 < w.inputs; k0 += kScaleBlock) {
+      const std::int64_t count = std::min(kScaleBlock, w.inputs - k0);
       for (std::int64_t k = 0; k < count; ++k) {
         for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
           decoded[k][lane] = weight_at(w, p, k0 + k, lane);
         }
       }
       for (std::int64_t r = 0; r < x.rows; ++r) {
+        float total[kPanelRows] = {};
+        if (k0 > 0) std::memcpy(total, out.row(r) + p * kPanelRows, bytes);
         float sum[kPanelRows] = {};
-        if (k0 > 0) std::memcpy(sum, out.row(r) + p * kPanelRows, bytes);
         for (std::int64_t k = 0; k < count; ++k) {
           const float value = x.row(r)[k0 + k];
           for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
             sum[lane] += value * decoded[k][lane];
           }
         }
-        std::memcpy(out.row(r) + p * kPanelRows, sum, bytes);
+        for (std::int64_t lane = 0; lane < kPanelRows; ++lane)
+          total[lane] += sum[lane];
+        std::memcpy(out.row(r) + p * kPanelRows, total, bytes);
       }
     }
   }

@@ -1,7 +1,7 @@
 // AVX2 GEMM: decodes a stretch of one to four panels to float32, then runs register tiles over it.
 //
-// Each output lane is one chain of fused multiply-adds over ascending inputs. Tile sizes depend on
-// the number of rows, chains do not.
+// Each output lane is a chain of fused multiply-adds for each block of 32 inputs, and a chain of
+// block sums. Tile sizes depend on the number of rows, chains do not.
 
 #include "kernels/cpu/avx2_math.hpp"
 #include "kernels/cpu/avx2_ops.hpp"
@@ -87,29 +87,34 @@ const float* decoded_panel(const PackedMatrix& w, std::int64_t p, std::int64_t k
   return scratch;
 }
 
-/// A tile of R rows and P panels: adds `count` inputs to c.
+/// A tile of R rows and P panels: adds `count` inputs to c, block by block.
 template <int R, int P>
 inline void tile(const float* x, std::int64_t x_stride, const float* const (&b)[kTilePanels],
                  std::int64_t count, bool fresh, float* c, std::int64_t c_stride) {
-  __m256 sum[R][2 * P];
-  for (int r = 0; r < R; ++r) {
-    for (int j = 0; j < 2 * P; ++j) {
-      sum[r][j] = fresh ? _mm256_setzero_ps() : _mm256_loadu_ps(c + r * c_stride + 8 * j);
+  for (std::int64_t k0 = 0; k0 < count; k0 += kScaleBlock) {
+    const std::int64_t end = k0 + kScaleBlock < count ? k0 + kScaleBlock : count;
+    __m256 sum[R][2 * P];
+    for (auto& row : sum) {
+      for (auto& lanes : row)
+        lanes = _mm256_setzero_ps();
     }
-  }
-  for (std::int64_t k = 0; k < count; ++k) {
-    __m256 w[2 * P];
-    for (int j = 0; j < 2 * P; ++j)
-      w[j] = _mm256_loadu_ps(b[j / 2] + k * kStep + 8 * (j % 2));
-    for (int r = 0; r < R; ++r) {
-      const __m256 value = _mm256_broadcast_ss(x + r * x_stride + k);
+    for (std::int64_t k = k0; k < end; ++k) {
+      __m256 w[2 * P];
       for (int j = 0; j < 2 * P; ++j)
-        sum[r][j] = _mm256_fmadd_ps(value, w[j], sum[r][j]);
+        w[j] = _mm256_loadu_ps(b[j / 2] + k * kStep + 8 * (j % 2));
+      for (int r = 0; r < R; ++r) {
+        const __m256 value = _mm256_broadcast_ss(x + r * x_stride + k);
+        for (int j = 0; j < 2 * P; ++j)
+          sum[r][j] = _mm256_fmadd_ps(value, w[j], sum[r][j]);
+      }
     }
-  }
-  for (int r = 0; r < R; ++r) {
-    for (int j = 0; j < 2 * P; ++j)
-      _mm256_storeu_ps(c + r * c_stride + 8 * j, sum[r][j]);
+    for (int r = 0; r < R; ++r) {
+      for (int j = 0; j < 2 * P; ++j) {
+        float* to = c + r * c_stride + 8 * j;
+        const __m256 total = fresh && k0 == 0 ? _mm256_setzero_ps() : _mm256_loadu_ps(to);
+        _mm256_storeu_ps(to, _mm256_add_ps(total, sum[r][j]));
+      }
+    }
   }
 }
 

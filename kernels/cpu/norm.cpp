@@ -1,4 +1,4 @@
-// Scalar RMS norms. The mean is taken over sixteen partial sums in a fixed tree.
+// Scalar RMS norms. The mean is taken in double over eight partial sums in a fixed tree.
 
 #include "kernels/cpu/scalar_ops.hpp"
 
@@ -7,19 +7,20 @@
 namespace troupe::kernels::scalar {
 
 float rms_scale(const float* x, float eps, std::int64_t cols) {
-  float part[16] = {};
+  double part[8] = {};
   std::int64_t i = 0;
-  for (; i + 16 <= cols; i += 16) {
-    for (std::int64_t lane = 0; lane < 16; ++lane)
-      part[lane] += x[i + lane] * x[i + lane];
+  for (; i + 8 <= cols; i += 8) {
+    for (std::int64_t lane = 0; lane < 8; ++lane) {
+      part[lane] += double{x[i + lane]} * double{x[i + lane]};
+    }
   }
   for (; i < cols; ++i)
-    part[i % 16] += x[i] * x[i];
-  for (std::int64_t half = 8; half > 0; half /= 2) {
+    part[i % 8] += double{x[i]} * double{x[i]};
+  for (std::int64_t half = 4; half > 0; half /= 2) {
     for (std::int64_t lane = 0; lane < half; ++lane)
       part[lane] += part[lane + half];
   }
-  return 1.0F / std::sqrt(part[0] / static_cast<float>(cols) + eps);
+  return static_cast<float>(1.0 / std::sqrt(part[0] / static_cast<double>(cols) + double{eps}));
 }
 
 void rms_norm(const float* x, const float* weight, float eps, std::int64_t cols, float* out) {

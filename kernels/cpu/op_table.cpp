@@ -22,6 +22,7 @@ const OpTable kOps = {
     .swiglu = swiglu,
     .collapse = collapse,
     .expand = expand,
+    .site_project = site_project,
     .hyper = hyper,
     .rope = rope,
     .engram = engram,

@@ -1,4 +1,4 @@
-// AVX2 versions of the row ops: norms, SwiGLU, collapse, expand and hyper-connection sites.
+// AVX2 versions of the row ops: norms, SwiGLU, collapse, expand and the projections of a site.
 
 #include "kernels/cpu/avx2_math.hpp"
 #include "kernels/cpu/avx2_ops.hpp"
@@ -27,69 +27,32 @@ inline __m256 swiglu8(__m256 gate, __m256 up, __m256 limit, __m256 weight) {
   return _mm256_mul_ps(weight, _mm256_mul_ps(_mm256_mul_ps(g, sigmoid8(g)), u));
 }
 
-/// Eight tokens' mixing matrices, one token a lane.
-using Mixing = __m256[kHc][kHc];
-
-inline void normalise(Mixing& c, __m256 eps, bool rows) {
-  for (int a = 0; a < kHc; ++a) {
-    __m256 sum = eps;
-    for (int b = 0; b < kHc; ++b)
-      sum = _mm256_add_ps(sum, rows ? c[a][b] : c[b][a]);
-    const __m256 inverse = _mm256_div_ps(_mm256_set1_ps(1.0F), sum);
-    for (int b = 0; b < kHc; ++b) {
-      __m256& value = rows ? c[a][b] : c[b][a];
-      value = _mm256_mul_ps(value, inverse);
-    }
-  }
+/// The lanes of `sum` added up, low and high half first.
+inline double sum4(__m256d sum) {
+  const __m128d two = _mm_add_pd(_mm256_castpd256_pd128(sum), _mm256_extractf128_pd(sum, 1));
+  return _mm_cvtsd_f64(_mm_add_sd(two, _mm_unpackhi_pd(two, two)));
 }
 
-/// Eight tokens, the raw values already scaled and shifted: raw [24][8].
-inline void sites8(const float (*raw)[8], const HyperArgs& a, float (*out)[8]) {
-  const __m256 eps = _mm256_set1_ps(a.eps);
-  for (int k = 0; k < kHc; ++k) {
-    _mm256_store_ps(out[k], _mm256_add_ps(sigmoid8(_mm256_load_ps(raw[k])), eps));
-    _mm256_store_ps(out[kHc + k],
-                    _mm256_mul_ps(_mm256_set1_ps(2.0F), sigmoid8(_mm256_load_ps(raw[kHc + k]))));
-  }
-  Mixing c;
-  for (int j = 0; j < kHc; ++j) {
-    __m256 top = _mm256_load_ps(raw[2 * kHc + j * kHc]);
-    for (int k = 1; k < kHc; ++k) {
-      top = _mm256_max_ps(top, _mm256_load_ps(raw[2 * kHc + j * kHc + k]));
+/// 1 / rms of a row, in double.
+inline double rms_inverse(const float* x, float eps, std::int64_t cols) {
+  __m256d part[2] = {_mm256_setzero_pd(), _mm256_setzero_pd()};
+  std::int64_t i = 0;
+  for (; i + 8 <= cols; i += 8) {
+    for (int half = 0; half < 2; ++half) {
+      const __m256d value = _mm256_cvtps_pd(_mm_loadu_ps(x + i + 4 * half));
+      part[half] = _mm256_fmadd_pd(value, value, part[half]);
     }
-    __m256 sum = _mm256_setzero_ps();
-    for (int k = 0; k < kHc; ++k) {
-      c[j][k] = exp8(_mm256_sub_ps(_mm256_load_ps(raw[2 * kHc + j * kHc + k]), top));
-      sum = _mm256_add_ps(sum, c[j][k]);
-    }
-    for (int k = 0; k < kHc; ++k)
-      c[j][k] = _mm256_add_ps(_mm256_div_ps(c[j][k], sum), eps);
   }
-  normalise(c, eps, false);
-  for (std::int64_t i = 1; i < a.iterations; ++i) {
-    normalise(c, eps, true);
-    normalise(c, eps, false);
-  }
-  for (int at = 0; at < kHc * kHc; ++at) {
-    _mm256_store_ps(out[2 * kHc + at], c[at / kHc][at % kHc]);
-  }
+  double sum = sum4(_mm256_add_pd(part[0], part[1]));
+  for (; i < cols; ++i)
+    sum += double{x[i]} * double{x[i]};
+  return 1.0 / std::sqrt(sum / static_cast<double>(cols) + double{eps});
 }
 
 } // namespace
 
 float rms_scale(const float* x, float eps, std::int64_t cols) {
-  __m256 part[2] = {_mm256_setzero_ps(), _mm256_setzero_ps()};
-  std::int64_t i = 0;
-  for (; i + 16 <= cols; i += 16) {
-    for (int half = 0; half < 2; ++half) {
-      const __m256 value = _mm256_loadu_ps(x + i + 8 * half);
-      part[half] = _mm256_fmadd_ps(value, value, part[half]);
-    }
-  }
-  float sum = sum8(_mm256_add_ps(part[0], part[1]));
-  for (; i < cols; ++i)
-    sum += x[i] * x[i];
-  return 1.0F / std::sqrt(sum / static_cast<float>(cols) + eps);
+  return static_cast<float>(rms_inverse(x, eps, cols));
 }
 
 void rms_norm(const float* x, const float* weight, float eps, std::int64_t cols, float* out) {
@@ -160,34 +123,70 @@ void expand(const float* o, const float* post, const float* mixing, std::int64_t
   }
 }
 
-void hyper(const HyperArgs& a) {
-  if (a.hc != kHc) {
-    scalar::hyper(a);
+namespace {
+
+constexpr std::int64_t kSiteStretch = 64; ///< Inputs turned into double at a time.
+constexpr int kSiteRows = 2;              ///< Rows of a register tile.
+
+/// Adds `count` inputs to R rows of V * 4 sums; w [count, V * 4] double.
+template <int R, int V>
+void site_tile(const float* x, std::int64_t x_stride, const double* w, std::int64_t count,
+               double* sums, std::int64_t sums_stride) {
+  __m256d sum[R][V];
+  for (int r = 0; r < R; ++r) {
+    for (int v = 0; v < V; ++v)
+      sum[r][v] = _mm256_loadu_pd(sums + r * sums_stride + 4 * v);
+  }
+  for (std::int64_t k = 0; k < count; ++k) {
+    for (int r = 0; r < R; ++r) {
+      const __m256d value = _mm256_set1_pd(double{x[r * x_stride + k]});
+      for (int v = 0; v < V; ++v) {
+        sum[r][v] = _mm256_fmadd_pd(value, _mm256_load_pd(w + (k * V + v) * 4), sum[r][v]);
+      }
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int v = 0; v < V; ++v)
+      _mm256_storeu_pd(sums + r * sums_stride + 4 * v, sum[r][v]);
+  }
+}
+
+} // namespace
+
+void site_project(MatrixView<const float> x, const PackedMatrix& fn, float eps, double* out) {
+  constexpr int kVectors = (2 + kHc) * kHc / 4;
+  constexpr std::int64_t kOutputs = 4 * kVectors;
+  if (fn.outputs != kOutputs) {
+    scalar::site_project(x, fn, eps, out);
     return;
   }
-  constexpr std::int64_t kWidth = (2 + kHc) * kHc;
-  for (std::int64_t first = 0; first < a.rows; first += 8) {
-    const std::int64_t count = a.rows - first < 8 ? a.rows - first : 8;
-    alignas(32) float raw[kWidth][8] = {};
-    alignas(32) float out[kWidth][8];
-    for (std::int64_t l = 0; l < count; ++l) {
-      const float* row = a.raw + (first + l) * kWidth;
-      for (std::int64_t i = 0; i < kWidth; ++i) {
-        const float scale = a.scale[i < kHc ? 0 : (i < 2 * kHc ? 1 : 2)];
-        raw[i][l] = row[i] * a.rms[first + l] * scale + a.base[i];
+  alignas(64) double w[kSiteStretch * kOutputs];
+  const auto* values = static_cast<const float*>(fn.values);
+  for (std::int64_t i = 0; i < x.rows * kOutputs; ++i)
+    out[i] = 0.0;
+  for (std::int64_t k0 = 0; k0 < fn.inputs; k0 += kSiteStretch) {
+    const std::int64_t left = fn.inputs - k0;
+    const std::int64_t count = left < kSiteStretch ? left : kSiteStretch;
+    for (std::int64_t k = 0; k < count; ++k) {
+      for (int v = 0; v < kVectors; ++v) {
+        const float* from = values + (v / 4 * fn.inputs + k0 + k) * kPanelRows +
+                            static_cast<std::int64_t>(v) % 4 * 4;
+        _mm256_store_pd(w + (k * kVectors + v) * 4, _mm256_cvtps_pd(_mm_loadu_ps(from)));
       }
     }
-    sites8(raw, a, out);
-    for (std::int64_t l = 0; l < count; ++l) {
-      const std::int64_t row = first + l;
-      for (std::int64_t k = 0; k < kHc; ++k) {
-        a.pre[row * kHc + k] = out[k][l];
-        a.post[row * kHc + k] = out[kHc + k][l];
-      }
-      for (std::int64_t at = 0; at < kHc * kHc; ++at) {
-        a.mixing[row * kHc * kHc + at] = out[2 * kHc + at][l];
-      }
+    std::int64_t r = 0;
+    for (; r + kSiteRows <= x.rows; r += kSiteRows) {
+      site_tile<kSiteRows, kVectors>(x.row(r) + k0, x.stride, w, count, out + r * kOutputs,
+                                     kOutputs);
     }
+    for (; r < x.rows; ++r) {
+      site_tile<1, kVectors>(x.row(r) + k0, x.stride, w, count, out + r * kOutputs, kOutputs);
+    }
+  }
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    const double scale = rms_inverse(x.row(r), eps, fn.inputs);
+    for (std::int64_t i = 0; i < kOutputs; ++i)
+      out[r * kOutputs + i] *= scale;
   }
 }
 
@@ -205,7 +204,8 @@ const OpTable kOps = {
     .swiglu = swiglu,
     .collapse = collapse,
     .expand = expand,
-    .hyper = hyper,
+    .site_project = site_project,
+    .hyper = scalar::hyper,
     .rope = scalar::rope,
     .engram = scalar::engram,
 };

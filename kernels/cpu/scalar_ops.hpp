@@ -20,6 +20,7 @@ void swiglu(const float* gate, const float* up, float limit, float weight, std::
 void collapse(const float* streams, const float* mix, std::int64_t hc, std::int64_t cols, float* u);
 void expand(const float* o, const float* post, const float* mixing, std::int64_t hc,
             std::int64_t cols, float* streams);
+void site_project(MatrixView<const float> x, const PackedMatrix& fn, float eps, double* out);
 void hyper(const HyperArgs& args);
 void rope(MatrixView<float> x, const float* cos, const float* sin, std::int64_t pairs);
 void engram(float* streams, const float* qk, const float* kv, float eps, std::int64_t hc,

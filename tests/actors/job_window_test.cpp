@@ -22,7 +22,8 @@ TEST(JobWindow, NeverHoldsMoreThanItsLimit) {
   JobWindow window(4);
   EXPECT_EQ(window.ask(), 4);
   EXPECT_EQ(window.ask(), 0); // One ask at a time.
-  for (std::int64_t line = 0; line < 4; ++line) window.delivered(line);
+  for (std::int64_t line = 0; line < 4; ++line)
+    window.delivered(line);
   window.answered_ask(false);
   EXPECT_EQ(window.ask(), 0);
   EXPECT_EQ(window.in_flight(), 4);

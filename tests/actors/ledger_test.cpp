@@ -46,7 +46,8 @@ TEST(Ledger, StaysWithinItsSizeAndKeepsTheNewest) {
   auto ledger = Ledger::open(folder.path.string(), kSizeMax);
   ASSERT_TRUE(ledger.ok());
   constexpr int kRecords = 20'000; // About 5 MB of lines.
-  for (int i = 0; i < kRecords; ++i) (*ledger)->append(record(static_cast<std::uint64_t>(i)), i);
+  for (int i = 0; i < kRecords; ++i)
+    (*ledger)->append(record(static_cast<std::uint64_t>(i)), i);
   (*ledger)->flush();
   EXPECT_EQ((*ledger)->lost(), 0);
   EXPECT_EQ((*ledger)->records(), kRecords);
@@ -60,7 +61,8 @@ TEST(Ledger, StaysWithinItsSizeAndKeepsTheNewest) {
   std::ifstream in(last_file);
   std::string line;
   std::string last;
-  while (std::getline(in, line)) last = line;
+  while (std::getline(in, line))
+    last = line;
   EXPECT_NE(last.find("\"request\":19999,"), std::string::npos) << last;
 }
 
