@@ -6,9 +6,12 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstdio>
 #include <limits>
+#include <numeric>
 #include <set>
 
 namespace troupe::engine {
@@ -202,6 +205,58 @@ TEST(Sampler, RefusesWhatCannotBeDrawnFrom) {
   auto drawn = sample_token(std::vector<float>{1, 2}, greedy(), all, top);
   ASSERT_FALSE(drawn.ok());
   EXPECT_EQ(drawn.error().code, ErrorCode::invalid_request);
+}
+
+// Against a plain restatement: sort all, cut, walk by id. Sizes around the lanes, many ties.
+TEST(Sampler, EqualsAPlainRestatementOnRandomRows) {
+  constexpr std::uint64_t kSeed = 20260730;
+  std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
+  Rng rng(kSeed);
+  for (int round = 0; round < 600; ++round) {
+    std::vector<float> logits(1 + rng.below(70));
+    for (float& logit : logits)
+      logit = static_cast<float>(rng.below(12)) * 0.75F - 4;
+    SamplingPlan plan = seeded(rng.bits());
+    plan.temperature = static_cast<float>(rng.below(4)) * 0.5F;
+    plan.top_k = static_cast<std::int32_t>(rng.below(12));
+    plan.top_p = static_cast<float>(1 + rng.below(20)) / 20.0F;
+    std::vector<std::size_t> order(logits.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::size_t a, std::size_t b) { return logits[a] > logits[b]; });
+    if (plan.temperature == 0) {
+      EXPECT_EQ(must_sample(logits, plan).token, static_cast<std::int32_t>(order[0]));
+      continue;
+    }
+    if (plan.top_k > 0) order.resize(std::min(order.size(), static_cast<std::size_t>(plan.top_k)));
+    const auto weight = [&](std::size_t id) {
+      const double gap = static_cast<double>(logits[id]) - static_cast<double>(logits[order[0]]);
+      return std::exp(gap / static_cast<double>(plan.temperature));
+    };
+    std::vector<std::size_t> by_id = order;
+    std::sort(by_id.begin(), by_id.end());
+    double total = 0;
+    for (const std::size_t id : by_id)
+      total += weight(id);
+    double sum = 0;
+    std::size_t kept = 0;
+    while (kept < order.size() && sum < static_cast<double>(plan.top_p) * total) {
+      sum += weight(order[kept++]);
+    }
+    order.resize(plan.top_p < 1 ? kept : order.size());
+    std::sort(order.begin(), order.end());
+    total = 0;
+    for (const std::size_t id : order)
+      total += weight(id);
+    const double share =
+        static_cast<double>(draw(plan.seed, 0, Purpose::sampling) >> 11) * 0x1.0p-53;
+    sum = 0;
+    std::size_t at = 0;
+    while (at + 1 < order.size() && (sum += weight(order[at])) <= share * total)
+      ++at;
+    EXPECT_EQ(must_sample(logits, plan).token, static_cast<std::int32_t>(order[at]))
+        << "round " << round;
+  }
 }
 
 TEST(Sampler, DrawsDependOnSeedAndPositionOnly) {
