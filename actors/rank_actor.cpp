@@ -165,6 +165,18 @@ void perform_other(Self& self, sched::Effect& effect) {
   }
 }
 
+/// One event through the stage, and what it left in the accounts.
+template <class Event>
+void take(Self& self, const Event& event) {
+  RankState& state = self.state;
+  state.handle(self, event);
+  const sched::RankCounts& counts = state.stage->counts();
+  state.totals->steps = counts.steps;
+  state.totals->busy_us = counts.busy_us;
+  state.totals->kv_blocks_held = counts.kv_blocks_reserved;
+  state.totals->slots_held = counts.slots_reserved;
+}
+
 } // namespace
 
 caf::behavior rank_actor(caf::stateful_actor<RankState>* self, RankConfig config) {
@@ -174,6 +186,7 @@ caf::behavior rank_actor(caf::stateful_actor<RankState>* self, RankConfig config
   state.engine = std::move(config.engine);
   state.transport = std::move(config.transport);
   state.modelled_time = config.modelled_time;
+  state.totals = config.totals;
   state.log = std::make_unique<TokenLog>(state.engine->model().eos_ids);
   state.stage =
       std::make_unique<sched::RankStage>(config.options, config.policies, *config.registry);
@@ -186,18 +199,18 @@ caf::behavior rank_actor(caf::stateful_actor<RankState>* self, RankConfig config
       },
       [=](const sched::Assign& m) {
         self->state.log->put(m.ref, SequenceLog{m.work, {}});
-        self->state.handle(*self, m);
+        take(*self, m);
       },
-      [=](const sched::RunChunks& m) { self->state.handle(*self, m); },
-      [=](const sched::Reserve& m) { self->state.handle(*self, m); },
-      [=](const sched::Renew& m) { self->state.handle(*self, m); },
-      [=](const sched::Pull& m) { self->state.handle(*self, m); },
-      [=](const sched::Adopt& m) { self->state.handle(*self, m); },
-      [=](const sched::Release& m) { self->state.handle(*self, m); },
-      [=](const sched::StepDone& m) { self->state.handle(*self, m); },
-      [=](const sched::Exported& m) { self->state.handle(*self, m); },
-      [=](const sched::Imported& m) { self->state.handle(*self, m); },
-      [=](const sched::Timer& m) { self->state.handle(*self, m); },
+      [=](const sched::RunChunks& m) { take(*self, m); },
+      [=](const sched::Reserve& m) { take(*self, m); },
+      [=](const sched::Renew& m) { take(*self, m); },
+      [=](const sched::Pull& m) { take(*self, m); },
+      [=](const sched::Adopt& m) { take(*self, m); },
+      [=](const sched::Release& m) { take(*self, m); },
+      [=](const sched::StepDone& m) { take(*self, m); },
+      [=](const sched::Exported& m) { take(*self, m); },
+      [=](const sched::Imported& m) { take(*self, m); },
+      [=](const sched::Timer& m) { take(*self, m); },
       [=](const PollTransport&) { poll_transport(*self); },
       [=](const Stop&) { self->quit(); },
   };

@@ -12,12 +12,23 @@
 #include "engine/engine.hpp"
 #include "transport/transport.hpp"
 
+#include <atomic>
+#include <cstdint>
 #include <map>
 #include <memory>
 #include <vector>
 
 namespace troupe::actors {
 
+/// What a rank did, for the summary. Written by its actor. Thread: any.
+struct RankTotals {
+  std::atomic<std::int64_t> steps{0};
+  std::atomic<std::int64_t> busy_us{0};
+  std::atomic<std::int64_t> kv_blocks_held{0}; ///< Of sequences, after the last event.
+  std::atomic<std::int64_t> slots_held{0};
+};
+
+/// What a rank is made of.
 struct RankConfig {
   ShellContext context;
   sched::RankOptions options;
@@ -25,8 +36,9 @@ struct RankConfig {
   std::shared_ptr<const sched::PolicyRegistry> registry;
   std::shared_ptr<engine::Engine> engine;          ///< Used by this actor only.
   std::shared_ptr<transport::Transport> transport; ///< Used by this actor only.
-  bool modelled_time =
-      false; ///< Steps take the engine's compute_us of the actor clock (null engine).
+  std::shared_ptr<RankTotals> totals;              ///< Never null.
+  /// Steps take the engine's compute_us of the actor clock (null engine).
+  bool modelled_time = false;
 };
 
 /// Bytes another rank may read until the sequence is forgotten.
@@ -43,6 +55,7 @@ struct PendingPull {
 };
 
 struct RankState : Shell<sched::RankStage> {
+  std::shared_ptr<RankTotals> totals;
   std::shared_ptr<engine::Engine> engine;
   std::shared_ptr<transport::Transport> transport;
   bool modelled_time = false;

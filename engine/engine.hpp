@@ -40,6 +40,7 @@ struct NullTiming {
   std::int64_t sequence_ps = 0;
   std::int64_t context_token_ps = 0;
   double speed = 0.0; ///< 0 = at once, 1 = as modelled.
+  bool sleep = true;  ///< false: only reported as compute_us, when the caller's clock is virtual.
 };
 
 /// What callers may know about the opened model.
@@ -50,7 +51,11 @@ struct ModelFacts {
   std::vector<std::int32_t> eos_ids;
   std::int64_t layers = 0;
   std::int64_t experts = 0; ///< Routed experts per layer.
-  std::string cpu_path;     ///< The path in use: "scalar", "avx2", "null".
+  std::string cpu_path;     ///< The path in use: "scalar", "avx2", "null"; "" before it is opened.
+  // For sampling fields that a request leaves out.
+  double temperature = 1.0;
+  double top_p = 1.0;
+  std::int64_t top_k = 0;
 };
 
 /// Sizes of the two resources. Printed at start, accounted by rank_stage.
@@ -118,6 +123,11 @@ public:
                            std::span<const KvBlockId> blocks) = 0;
 };
 
+/// What a checkpoint says about itself, read from its small files and headers.
+///
+/// @param with_weights  false for the null engine: the identity is that of the configuration alone
+Result<ModelFacts> describe_model(const EngineOptions& options, bool with_weights);
+
 /// The weights of one checkpoint, shared by all engines of a process on one device.
 class Weights;
 
@@ -129,7 +139,8 @@ Result<std::unique_ptr<Engine>> open_cpu_engine(std::shared_ptr<const Weights> w
                                                 const EngineOptions& options);
 
 /// Opens an engine without weights: made-up tokens from (seed, output position), times from the
-/// cost model, blocks and slots accounted as in the real one. Reads only config.json of the model.
+/// cost model, blocks and slots accounted as in the real one. Reads no weights and no headers: of
+/// the model it needs config.json alone. StepResult::compute_us is the modelled time times speed.
 Result<std::unique_ptr<Engine>> open_null_engine(const EngineOptions& options,
                                                  const NullTiming& timing);
 

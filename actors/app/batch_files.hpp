@@ -22,6 +22,9 @@ Digest digest_of(std::string_view bytes) noexcept;
 /// 32 hex digits.
 std::string hex(const Digest& digest);
 
+/// XXH3-128 of a file's bytes, read in pieces.
+Result<Digest> digest_of_file(const std::string& path);
+
 /// One line of the input that is not blank.
 struct InputLine {
   std::int64_t number = 0; ///< Line of the file from 1, blank ones counted.
@@ -112,6 +115,12 @@ struct BatchPaths {
 /// journal (OUTPUT.journal). Pure.
 BatchPaths batch_paths(const std::string& input, const std::string& output,
                        const std::string& errors);
+
+/// The folder that a path stands in, "." when it names none. Pure.
+std::string folder_of(const std::string& path);
+
+/// True when both paths name one file: by inode, or, while it does not exist, by its full name.
+bool is_same_file(const std::string& left, const std::string& right);
 
 /// Refuses paths that cannot work, before anything is opened or made: a missing input, an output
 /// that is no regular file or whose folder is missing, two of them being one file, by link too.

@@ -72,4 +72,7 @@ std::string error_lines(const std::vector<ConfigError>& errors);
 /// comment "# default". Pure.
 std::string show_system_config(const SystemConfig& config, const std::set<std::string>& given);
 
+/// The same as one JSON document: {"config": {table: {key: value}, "rank": [...]}, "given": [key]}.
+std::string show_system_config_json(const SystemConfig& config, const std::set<std::string>& given);
+
 } // namespace troupe::app

@@ -48,7 +48,7 @@ struct RunSummary {
 /// than 30 % of the time. Pure.
 std::string summary_text(const RunSummary& summary);
 
-/// One JSON document; fields may be added, not renamed. Pure.
+/// One JSON document without a newline at its end; fields may be added, not renamed. Pure.
 std::string summary_json(const RunSummary& summary);
 
 /// Writes summary_json to `path` by a temporary file and a rename.

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <iterator>
+#include <numeric>
 
 namespace troupe::engine {
 
@@ -386,8 +387,12 @@ std::int64_t ModelConfig::engram_index(std::int64_t layer) const {
   return at != engram.layers.end() && *at == layer ? at - engram.layers.begin() : -1;
 }
 
-std::int64_t ModelConfig::ratio_max() const {
-  return std::max<std::int64_t>(1, *std::max_element(ratios.begin(), ratios.end()));
+std::int64_t ModelConfig::block_multiple() const {
+  if (kv_sources.empty()) return 1;
+  std::int64_t multiple = candidate_block_size * ratio(candidate_source);
+  for (const std::int64_t layer : kv_sources)
+    multiple = std::lcm(multiple, ratio(layer));
+  return multiple;
 }
 
 Result<ModelConfig> read_model_config(const std::string& folder) {

@@ -131,8 +131,9 @@ struct ModelConfig {
   std::int64_t engram_index(std::int64_t layer) const;
   /// First layer of the decoder part: the last one that owns rows.
   std::int64_t decoder_start() const { return kv_sources.empty() ? 0 : kv_sources.back(); }
-  /// Largest compression ratio in use, at least 1.
-  std::int64_t ratio_max() const;
+  /// What block_tokens must be a multiple of: every ratio in use, and the tokens of a candidate
+  /// block.
+  std::int64_t block_multiple() const;
 };
 
 /// Reads config.json of a checkpoint folder, then generation_config.json and engram.json where

@@ -39,6 +39,45 @@ std::vector<std::int32_t> ascending(std::span<const std::int32_t> ids) {
   return sorted;
 }
 
+/// True when no exponent is all ones; one pass of integer operations.
+bool all_finite(std::span<const float> logits) {
+  constexpr std::uint32_t kExponent = 0x7F800000;
+  std::uint32_t bad = 0;
+  for (const float logit : logits) {
+    bad |=
+        static_cast<std::uint32_t>((std::bit_cast<std::uint32_t>(logit) & kExponent) == kExponent);
+  }
+  return bad == 0;
+}
+
+Error not_finite(std::span<const float> logits) {
+  std::size_t id = 0;
+  while (std::isfinite(logits[id]))
+    ++id;
+  return {ErrorCode::engine_failed, "logit " + std::to_string(id) + " is " +
+                                        std::to_string(logits[id]) +
+                                        ", expected a finite number; is the checkpoint damaged?"};
+}
+
+/// Lowest id of the largest logit; -1 when there is none. Lanes keep the comparisons independent.
+std::int32_t largest_id(std::span<const float> logits) {
+  if (logits.empty()) return -1;
+  constexpr std::size_t kLanes = 16;
+  float lane[kLanes];
+  std::fill(lane, lane + kLanes, logits[0]);
+  const std::size_t whole = logits.size() / kLanes * kLanes;
+  for (std::size_t begin = 0; begin < whole; begin += kLanes) {
+    for (std::size_t i = 0; i < kLanes; ++i) {
+      lane[i] = logits[begin + i] > lane[i] ? logits[begin + i] : lane[i];
+    }
+  }
+  float largest = *std::max_element(lane, lane + kLanes);
+  for (std::size_t id = whole; id < logits.size(); ++id)
+    largest = std::max(largest, logits[id]);
+  return static_cast<std::int32_t>(std::find(logits.begin(), logits.end(), largest) -
+                                   logits.begin());
+}
+
 /// Calls `visit(id)` for every id that is not in `suppressed` (ascending), ids ascending.
 template <class Visit>
 void for_allowed(std::size_t vocab, const std::vector<std::int32_t>& suppressed, Visit visit) {
@@ -92,6 +131,10 @@ void keep_nucleus(std::vector<Candidate>& candidates, double top_p) {
   for (const Candidate& candidate : candidates)
     total += candidate.weight;
   const double wanted = top_p * total;
+  // What is dropped here weighs less than half of what the set may leave out, so the set is the
+  // same; most of a large vocabulary never enters the heap.
+  const double least = (1 - top_p) * total / static_cast<double>(candidates.size()) / 2;
+  std::erase_if(candidates, [&](const Candidate& candidate) { return candidate.weight < least; });
   std::make_heap(candidates.begin(), candidates.end(), worse_candidate);
   auto end = candidates.end();
   for (double sum = 0; end != candidates.begin() && sum < wanted; --end) {
@@ -122,6 +165,18 @@ std::int32_t draw_candidate(const std::vector<Candidate>& candidates, const Samp
   return last;
 }
 
+/// Lowest id of the largest logit that is not suppressed; -1 when all are.
+std::int32_t best_allowed(std::span<const float> logits,
+                          const std::vector<std::int32_t>& suppressed, std::int32_t best_raw) {
+  if (!std::binary_search(suppressed.begin(), suppressed.end(), best_raw)) return best_raw;
+  std::int32_t best = -1;
+  for_allowed(logits.size(), suppressed, [&](std::int32_t id) {
+    const float logit = logits[static_cast<std::size_t>(id)];
+    if (best < 0 || logit > logits[static_cast<std::size_t>(best)]) best = id;
+  });
+  return best;
+}
+
 std::int32_t sample_allowed(std::span<const float> logits, const SamplingPlan& plan,
                             const std::vector<std::int32_t>& suppressed, float largest) {
   std::vector<Candidate> candidates;
@@ -150,24 +205,10 @@ std::int32_t sample_allowed(std::span<const float> logits, const SamplingPlan& p
 Result<TokenLogprob> sample_token(std::span<const float> logits, const SamplingPlan& plan,
                                   std::span<const std::int32_t> suppressed_ids,
                                   std::vector<TokenLogprob>& top) {
-  std::int32_t best_raw = -1;
-  for (std::size_t id = 0; id < logits.size(); ++id) {
-    if (!std::isfinite(logits[id])) {
-      return Error{ErrorCode::engine_failed,
-                   "logit " + std::to_string(id) + " is " + std::to_string(logits[id]) +
-                       ", expected a finite number; is the checkpoint damaged?"};
-    }
-    if (best_raw < 0 || logits[id] > logits[static_cast<std::size_t>(best_raw)]) {
-      best_raw = static_cast<std::int32_t>(id);
-    }
-  }
+  if (!all_finite(logits)) return not_finite(logits);
   const std::vector<std::int32_t> suppressed = ascending(suppressed_ids);
-  std::int32_t best = -1;
-  for_allowed(logits.size(), suppressed, [&](std::int32_t id) {
-    if (best < 0 || logits[static_cast<std::size_t>(id)] > logits[static_cast<std::size_t>(best)]) {
-      best = id;
-    }
-  });
+  const std::int32_t best_raw = largest_id(logits);
+  const std::int32_t best = best_allowed(logits, suppressed, best_raw);
   if (best < 0) {
     return Error{ErrorCode::invalid_request, "every id of the vocabulary is suppressed"};
   }

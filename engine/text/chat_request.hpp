@@ -59,6 +59,12 @@ struct ChatRequest {
 
   /// True when the prompt lists tools: there are some and they are not switched off.
   bool offers_tools() const noexcept { return !tools.empty() && tool_choice != ToolChoice::none; }
+
+  /// True when the prompt ends inside a block of calls, which the model must fill.
+  bool forces_call() const noexcept {
+    return !tools.empty() && !thinking &&
+           (tool_choice == ToolChoice::required || tool_choice == ToolChoice::function);
+  }
 };
 
 /// How the output of this conversation is to be parsed; stop strings are left to the caller. Pure.

@@ -224,6 +224,9 @@ std::string_view JsonValue::kind_name() const noexcept {
 }
 
 Result<JsonValue> parse_json(std::string_view text) {
+  if (text.starts_with("\xEF\xBB\xBF")) { // The library would skip it.
+    return {ErrorCode::parse_error, "the text begins with a byte-order mark"};
+  }
   Builder builder;
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
     return {ErrorCode::parse_error, builder.message()};

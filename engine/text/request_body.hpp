@@ -6,6 +6,7 @@
 
 #include "engine/text/chat_format.hpp"
 #include "engine/text/chat_request.hpp"
+#include "engine/text/request_error.hpp"
 
 #include <cstdint>
 #include <optional>
@@ -16,15 +17,6 @@
 namespace troupe::text {
 
 enum class Endpoint : std::uint8_t { chat_completions, completions };
-
-/// Client error in OpenAI's words; its type is always "invalid_request_error".
-struct RequestError {
-  std::int32_t status = 400;
-  std::string message; ///< What was found, what is expected.
-  std::string param;   ///< Path of the field, e.g. "messages[2].content"; empty: the whole body.
-  std::string code;    ///< invalid_json, invalid_type, invalid_value, missing_required_parameter,
-                       ///< unknown_parameter, unsupported_parameter, unsupported_value.
-};
 
 /// One prompt of /v1/completions: text (added tokens are matched), or ids.
 struct CompletionPrompt {

@@ -3,37 +3,14 @@
 #include "engine/text/added_tokens.hpp"
 #include "engine/text/bpe.hpp"
 #include "engine/text/pre_tokenizer.hpp"
+#include "engine/text/text_file.hpp"
 #include "engine/text/tokenizer_file.hpp"
 #include "engine/text/utf8.hpp"
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
+#include <algorithm>
 #include <unordered_map>
 
 namespace troupe::text {
-namespace {
-
-Result<std::string> read_file(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             std::fclose);
-  if (!file) {
-    const int code = errno;
-    return {code == ENOENT ? ErrorCode::not_found : ErrorCode::io_error,
-            path + ": " + std::strerror(code) + "; a checkpoint folder needs this file"};
-  }
-  std::string out;
-  char buffer[1 << 16];
-  std::size_t count = 0;
-  while ((count = std::fread(buffer, 1, sizeof buffer, file.get())) > 0)
-    out.append(buffer, count);
-  if (std::ferror(file.get()) != 0) {
-    return {ErrorCode::io_error, path + ": " + std::strerror(errno)};
-  }
-  return out;
-}
-
-} // namespace
 
 struct Tokenizer::Parts {
   struct Place {
@@ -141,7 +118,7 @@ Tokenizer::Tokenizer(std::unique_ptr<const Parts> parts) : parts_(std::move(part
 Tokenizer::~Tokenizer() = default;
 
 Result<std::shared_ptr<const Tokenizer>> Tokenizer::load(const std::string& path) {
-  Result<std::string> json = read_file(path);
+  Result<std::string> json = read_text_file(path);
   if (!json) return json.error();
   return parse(*json, path);
 }

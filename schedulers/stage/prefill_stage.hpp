@@ -17,10 +17,12 @@ class PolicyRegistry;
 
 struct PrefillOptions {
   CostModel cost_model;
-  std::int64_t queue_max = 1024;            ///< Waiting requests; more end with `rejected`.
-  std::uint32_t attempts_max = 3;           ///< Assignments tried at once before waiting again.
-  std::int64_t retry_us = 10'000;           ///< Wait before trying again what no rank could take.
-  std::int64_t assign_again_us = 1'000'000; ///< An Assign without answer is repeated.
+  std::int64_t queue_max = 1024;  ///< Waiting requests; more end with `rejected`.
+  std::uint32_t attempts_max = 3; ///< Assignments tried at once before waiting again.
+  std::int64_t retry_us = 10'000; ///< Wait before trying again what no rank could take.
+  /// An Assign without answer is repeated so often, attempts_max times in all; then the rank counts
+  /// as lost for this request. Longer than any step: a rank answers between steps.
+  std::int64_t assign_again_us = 60'000'000;
   std::uint64_t seed = 1;
 };
 
@@ -45,6 +47,8 @@ public:
   void on(const Timer& event, std::int64_t now_us, Effects& effects);
 
   const PrefillCounts& counts() const noexcept;
+  /// Requests it knows: waiting, on a rank, or kept by a rank after their prefill.
+  std::int64_t requests() const noexcept;
 
 private:
   struct State;

@@ -33,7 +33,8 @@ struct RankOptions {
   std::uint64_t seed = 1;
 };
 
-/// The engine finished the step asked for with RunStep.
+/// One sequence of a finished step, as in RunStep::entries. The stage fills ref, index and
+/// EndReason::length of the token by its own accounts.
 struct StepRow {
   RequestRef ref;
   ErrorCode status = ErrorCode::ok;
@@ -42,6 +43,7 @@ struct StepRow {
   TokenRow token; ///< When drew; its `end` is set by whoever knows end and stop ids.
 };
 
+/// The engine finished the step asked for with RunStep.
 struct StepDone {
   std::uint64_t step = 0;
   ErrorCode code = ErrorCode::ok; ///< Of the whole step; rows are empty when it failed.
@@ -96,6 +98,11 @@ public:
   void on(const Timer& event, std::int64_t now_us, Effects& effects);
 
   const RankCounts& counts() const noexcept;
+  /// Sequences that hold a slot and blocks now.
+  std::int64_t sequences() const noexcept;
+  /// Blocks and slots agree with their owners: free + used + promised = total, one owner each.
+  /// Cost: O(blocks).
+  Status check() const;
 
 private:
   struct State;

@@ -36,7 +36,8 @@ void print(const VerifyFileReport& report) {
     std::printf("%s %s %s %s %.1e %ld/%ld SKIP %ld rows %ld/%ld\n", q.passed ? "PASS" : "FAIL",
                 report.file.c_str(), q.quant.c_str(), q.worst_tensor.c_str(), q.worst_error,
                 q.greedy_equal, q.greedy_count, q.skipped, q.rows_outside, q.rows);
-    for (const auto& problem : q.problems) std::printf("  %s\n", problem.c_str());
+    for (const auto& problem : q.problems)
+      std::printf("  %s\n", problem.c_str());
   }
 }
 

@@ -2,9 +2,12 @@
 
 #include "engine/model/config.hpp"
 #include "engine/model/identity.hpp"
+#include "schedulers/core/rng.hpp"
 #include "tests/support/checkpoint_files.hpp"
 
 #include <gtest/gtest.h>
+
+#include <cstdio>
 
 namespace troupe::engine {
 namespace {
@@ -31,7 +34,7 @@ TEST(Config, ReadsTheBundledModel) {
   EXPECT_EQ(config->generation.temperature, 1.0);
   EXPECT_EQ(config->generation.top_p, 0.95);
   EXPECT_EQ(config->image_token, 4094);
-  EXPECT_EQ(config->ratio_max(), 2);
+  EXPECT_EQ(config->block_multiple(), 4);
 }
 
 TEST(Config, LayerRolesFollowTheSources) {
@@ -85,6 +88,7 @@ TEST(Config, ReleasedConfigurationHasItsTablesButAsksForTheTokenMap) {
   EXPECT_EQ(config->topk_owner(39), 36);
   EXPECT_EQ(config->topk_owner(23), 20);
   EXPECT_EQ(config->kv_owner(7), 2);
+  EXPECT_EQ(config->block_multiple(), 8);
   EXPECT_EQ(config->engram.primes[0].front(), 16000057);
   EXPECT_EQ(config->engram.primes[0].back(), 16000463);
   EXPECT_EQ(config->engram.primes[1].front(), 16000477);
@@ -439,6 +443,52 @@ TEST(Identity, FollowsSmallFilesHeadersAndSizesButNotThePath) {
                 "__metadata__\":{\"format\":\"pu\"");
   write_file(shard, bytes);
   EXPECT_NE(identity_of(one.path()), before);
+}
+
+// Random damage of the three files: an answer within the documented ranges, or a message.
+TEST(Config, RandomDamageIsRefusedOrHarmless) {
+  constexpr std::uint64_t kSeed = 20260729;
+  std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
+  Rng rng(kSeed);
+  const std::vector<std::string> names = {"config.json", "engram.json", "generation_config.json"};
+  ScratchFolder folder;
+  int refused = 0;
+  for (const std::string& name : names) {
+    write_file(folder / name, test::read_file(kNano + "/" + name));
+  }
+  for (int round = 0; round < 400; ++round) {
+    const std::string& name = names[rng.below(10) < 8 ? 0 : 1 + rng.below(2)];
+    const std::string good = test::read_file(kNano + "/" + name);
+    std::string text = good;
+    const std::size_t at = rng.below(text.size());
+    switch (rng.below(4)) {
+    case 0:
+      text[at] = "0123456789[]{}:,\"-.eE"[rng.below(21)];
+      break;
+    case 1:
+      text.erase(at, 1 + rng.below(12));
+      break;
+    case 2:
+      text.insert(at, "99999999999999999999", 1 + rng.below(20));
+      break;
+    default:
+      text.insert(at, text.substr(rng.below(text.size()), rng.below(60)));
+    }
+    write_file(folder / name, text);
+    auto config = read_model_config(folder.path());
+    write_file(folder / name, good);
+    if (!config.ok()) {
+      ++refused;
+      EXPECT_NE(config.error().message.find(name == "config.json" ? ".json" : name),
+                std::string::npos)
+          << config.error().message;
+      continue;
+    }
+    EXPECT_EQ(std::ssize(config->ratios), config->layers);
+    EXPECT_LE(config->experts_per_token, config->experts);
+    EXPECT_EQ(config->engram.offsets.size(), config->engram.primes.size());
+  }
+  EXPECT_GT(refused, 150);
 }
 
 TEST(Config, ReadsTheMicroModel) {

@@ -1,10 +1,12 @@
 // Safetensors reader: real checkpoints read whole, and every damaged kind refused with its name.
 
 #include "engine/model/safetensors.hpp"
+#include "schedulers/core/rng.hpp"
 #include "tests/support/checkpoint_files.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cstdio>
 #include <cstring>
 #include <fstream>
 #include <sys/stat.h>
@@ -396,6 +398,55 @@ TEST(Safetensors, TruncatedCopiesOfARealShardAreRefused) {
     write_file(folder / "cut.safetensors", bytes.substr(0, size));
     expect_refused(folder / "cut.safetensors", ErrorCode::bad_checkpoint, {"cut.safetensors: "});
   }
+}
+
+// Random damage: the reader must answer, with tensors inside the file or with a message.
+TEST(Safetensors, RandomDamageIsRefusedOrHarmless) {
+  constexpr std::uint64_t kSeed = 20260728;
+  std::printf("seed %llu\n", static_cast<unsigned long long>(kSeed));
+  Rng rng(kSeed);
+  const std::string good =
+      safetensors_bytes({zeros("a.weight", "F8_E4M3", {4, 8}), zeros("a.scale", "F8_E8M0", {1, 1}),
+                         zeros("norm", "BF16", {8}), zeros("ids", "I64", {2})});
+  ScratchFolder folder;
+  const std::string path = folder / "x.safetensors";
+  int refused = 0;
+  for (int round = 0; round < 800; ++round) {
+    std::string bytes = good;
+    for (std::uint64_t n = 1 + rng.below(3); n > 0; --n) {
+      const std::size_t at = rng.below(bytes.size());
+      switch (rng.below(4)) {
+      case 0:
+        bytes[at] = static_cast<char>(rng.below(256));
+        break;
+      case 1:
+        bytes[at] = "0123456789[]{}:,\"-."[rng.below(19)];
+        break;
+      case 2:
+        bytes.erase(at, 1 + rng.below(4));
+        break;
+      default:
+        bytes.insert(at, bytes.substr(rng.below(bytes.size()), rng.below(40)));
+      }
+    }
+    write_file(path, bytes);
+    auto checkpoint = Checkpoint::open(path);
+    if (!checkpoint.ok()) {
+      ++refused;
+      EXPECT_NE(checkpoint.error().message.find("x.safetensors"), std::string::npos);
+      continue;
+    }
+    for (const TensorInfo& tensor : checkpoint->tensors()) {
+      const auto view = checkpoint->find(tensor.name);
+      ASSERT_TRUE(view.ok());
+      std::uint8_t sum = 0;
+      for (const std::byte byte : view->bytes)
+        sum ^= static_cast<std::uint8_t>(byte);
+      static_cast<void>(sum);
+      EXPECT_LE(tensor.offset_bytes + tensor.size_bytes, std::ssize(bytes));
+    }
+  }
+  EXPECT_GT(refused, 400);
 }
 
 } // namespace

@@ -1,0 +1,222 @@
+// `troupe batch`: an offline job from file to file through the actors.
+
+#include "actors/app/commands.hpp"
+#include "actors/app/job_setup.hpp"
+#include "actors/app/local_system.hpp"
+#include "actors/app/progress.hpp"
+#include "actors/app/signals.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/spdlog.h>
+
+#include <chrono>
+#include <cstdio>
+#include <filesystem>
+#include <unistd.h>
+
+namespace troupe::app {
+
+namespace {
+
+std::int64_t wall_clock_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::system_clock::now().time_since_epoch())
+      .count();
+}
+
+std::int64_t steady_us() {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             std::chrono::steady_clock::now().time_since_epoch())
+      .count();
+}
+
+Result<std::shared_ptr<BatchJob>> open_job(const BatchArguments& arguments, const JobSetup& setup,
+                                           const BatchPaths& paths) {
+  JobOptions options;
+  options.order = arguments.order == "input" ? OutputOrder::input : OutputOrder::completion;
+  options.restart = arguments.restart;
+  options.line_bytes_max = setup.config.limits.line_bytes_max;
+  options.now_us = wall_clock_us();
+  const JobIdentity identity = job_identity(setup);
+  auto job = paths.input == "-" ? open_stream_job(paths, identity, options)
+                                : open_journal(paths, identity, options);
+  if (!job.ok()) return job.error();
+  return std::shared_ptr<BatchJob>(std::move(*job));
+}
+
+RunSummary job_summary(const JobFacts& facts, RunEnd end) {
+  RunSummary summary;
+  summary.job_id = facts.job_id;
+  summary.end = end;
+  summary.requests_total = facts.lines;
+  summary.requests_succeeded = facts.succeeded;
+  summary.requests_failed = facts.failed;
+  summary.prompt_tokens = facts.prompt_tokens;
+  summary.completion_tokens = facts.completion_tokens;
+  return summary;
+}
+
+int report(const BatchArguments& arguments, const RunSummary& summary, int exit_code) {
+  if (arguments.common.json) {
+    std::fputs((summary_json(summary) + "\n").c_str(), stdout);
+  } else if (!arguments.common.quiet) {
+    std::fputs(summary_text(summary).c_str(), stdout);
+  }
+  if (arguments.summary.empty()) return exit_code;
+  const Status written = write_summary(summary, arguments.summary);
+  if (!written.ok()) return fail(kExitFailed, written.error().message);
+  return exit_code;
+}
+
+ProgressState progress_of(const actors::JobState& state, std::int64_t total) {
+  ProgressState out;
+  out.succeeded = state.succeeded;
+  out.failed = state.failed;
+  out.total = total;
+  out.waiting = state.waiting;
+  out.running = state.running;
+  out.run_done = state.run_done;
+  out.prompt_tokens = state.prompt_tokens;
+  out.completion_tokens = state.output_tokens;
+  return out;
+}
+
+/// Ctrl-C once: finish what decodes; twice, or after the grace period: stop now.
+class Interrupter {
+public:
+  Interrupter(LocalSystem& system, std::int64_t grace_us) : system_(system), grace_us_(grace_us) {}
+
+  void poll() {
+    const int seen = signals_seen();
+    if (seen > 0 && level_ == 0) {
+      level_ = 1;
+      since_us_ = steady_us();
+      spdlog::warn("stopping: what decodes finishes, the rest goes back; again to stop now");
+      system_.interrupt(1);
+    }
+    const bool late = level_ == 1 && steady_us() - since_us_ > grace_us_;
+    if (level_ == 1 && (seen > 1 || late)) {
+      level_ = 2;
+      system_.interrupt(2);
+    }
+  }
+
+private:
+  LocalSystem& system_;
+  std::int64_t grace_us_;
+  std::int64_t since_us_ = 0;
+  int level_ = 0;
+};
+
+int exit_code_of(const actors::JobState& last, const JobFacts& facts) {
+  if (last.code != ErrorCode::ok) return kExitFailed;
+  if (!last.complete) return last_signal_exit_code();
+  return facts.failed > 0 ? kExitPartial : kExitDone;
+}
+
+int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& paths,
+            const std::shared_ptr<BatchJob>& job, std::vector<OpenedRank> ranks) {
+  SystemOptions options;
+  options.config = setup.config;
+  options.policies = setup.policies;
+  options.registry = setup.registry;
+  options.job = job;
+  options.text = setup.text;
+  options.text.job_id = job->facts().job_id;
+  options.text.created_s = job->facts().start_us / 1'000'000;
+  options.inflight_max =
+      arguments.inflight_max > 0 ? arguments.inflight_max : setup.config.limits.inflight_max;
+  if (setup.config.ledger.level != "off") {
+    options.ledger_directory = setup.config.ledger.directory.empty()
+                                   ? paths.output + ".ledger"
+                                   : setup.config.ledger.directory;
+  }
+  watch_signals();
+  const std::int64_t total = job->facts().lines;
+  LocalSystem system(std::move(options), std::move(ranks));
+  Interrupter interrupter(system, setup.config.limits.stop_grace_s * 1'000'000);
+  ProgressLine progress(progress_style(arguments.common.quiet || arguments.common.json));
+  actors::JobState last;
+  const auto on_state = [&](const actors::JobState& state) {
+    last = state;
+    std::fputs(progress.update(progress_of(state, total), steady_us()).c_str(), stderr);
+  };
+  while (system.receive(on_state, [](const actors::Piece&) {}))
+    interrupter.poll();
+  std::fputs(progress.clear().c_str(), stderr);
+  system.stop();
+
+  const JobFacts& facts = job->facts();
+  const RunEnd end = last.code != ErrorCode::ok ? RunEnd::failed
+                     : last.complete            ? RunEnd::finished
+                                                : RunEnd::stopped;
+  RunSummary summary = job_summary(facts, end);
+  summary.run_requests = last.run_done;
+  summary.run_prompt_tokens = last.prompt_tokens;
+  summary.run_completion_tokens = last.output_tokens;
+  system.add_to(summary);
+  const int exit_code = report(arguments, summary, exit_code_of(last, facts));
+  if (last.code != ErrorCode::ok) return fail(exit_code, last.message);
+  return exit_code;
+}
+
+/// On a terminal --restart asks before results are thrown away.
+bool may_restart(const BatchArguments& arguments, const BatchPaths& paths) {
+  std::error_code error;
+  const bool has_results = std::filesystem::file_size(paths.output, error) > 0 && !error;
+  if (!arguments.restart || !has_results || ::isatty(STDIN_FILENO) == 0) return true;
+  fmt::print(stderr, "troupe: --restart throws the results in {} away. Go on? [y/N] ",
+             paths.output);
+  std::fflush(stderr);
+  const int answer = std::getchar();
+  return answer == 'y' || answer == 'Y';
+}
+
+Status check_paths(const BatchArguments& arguments, const BatchPaths& paths) {
+  if (Status ok = check_batch_paths(paths); !ok.ok()) return ok;
+  if (arguments.summary.empty()) return {};
+  for (const std::string& file : {paths.input, paths.output, paths.errors, paths.journal}) {
+    if (file.empty() || !is_same_file(file, arguments.summary)) continue;
+    return {ErrorCode::bad_argument, arguments.summary +
+                                         ": the summary would be the same file as " + file +
+                                         "; give it its own path"};
+  }
+  return {};
+}
+
+} // namespace
+
+int command_batch(const BatchArguments& arguments) {
+  if (arguments.check) return check_batch_input(arguments);
+  const BatchPaths paths = batch_paths(arguments.input, arguments.output, arguments.errors);
+  if (const Status ok = check_paths(arguments, paths); !ok.ok()) {
+    return fail(kExitRefused, ok.error().message);
+  }
+  if (!may_restart(arguments, paths)) return fail(kExitRefused, "nothing was changed");
+  auto setup = set_up(arguments.common, arguments.model, arguments.policies);
+  if (!setup.ok()) return fail(kExitRefused, setup.error().message);
+  auto job = open_job(arguments, *setup, paths);
+  if (!job.ok()) {
+    const bool io = job.error().code == ErrorCode::io_error;
+    return fail(io ? kExitFailed : kExitRefused, job.error().message);
+  }
+  for (const std::string& warning : (*job)->facts().warnings)
+    spdlog::warn("{}", warning);
+  if ((*job)->facts().is_finished) {
+    if (!arguments.common.quiet) std::fputs("troupe: already complete\n", stderr);
+    const JobFacts& facts = (*job)->facts();
+    return report(arguments, job_summary(facts, RunEnd::already_complete),
+                  facts.failed > 0 ? kExitPartial : kExitDone);
+  }
+  auto ranks = open_ranks(setup->config);
+  if (!ranks.ok()) return fail(kExitFailed, ranks.error().message);
+  for (const OpenedRank& rank : *ranks) {
+    const engine::KvFacts& kv = rank.engine->kv();
+    spdlog::info("{}: {} on {}, {} state slots of {} bytes, {} kv blocks of {} tokens and {} bytes",
+                 rank.name, sched::role_name(rank.group.role), rank.engine->model().cpu_path,
+                 kv.slots, kv.slot_bytes, kv.blocks, kv.block_tokens, kv.block_bytes);
+  }
+  return run_job(arguments, std::move(*setup), paths, *job, std::move(*ranks));
+}
+
+} // namespace troupe::app

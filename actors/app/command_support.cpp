@@ -1,0 +1,21 @@
+#include "actors/app/commands.hpp"
+
+#include <algorithm>
+#include <cstdio>
+#include <string>
+
+namespace troupe::app {
+
+int fail(int exit_code, std::string_view message) {
+  // A message of several lines has one cause a line.
+  std::size_t begin = 0;
+  while (begin <= message.size()) {
+    const std::size_t end = std::min(message.find('\n', begin), message.size());
+    const std::string line(message.substr(begin, end - begin));
+    std::fprintf(stderr, "troupe: %s\n", line.c_str());
+    begin = end + 1;
+  }
+  return exit_code;
+}
+
+} // namespace troupe::app

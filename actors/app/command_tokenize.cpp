@@ -1,0 +1,183 @@
+// `troupe tokenize`: text to ids, ids to text, chat request to prompt, one JSON object a line.
+
+#include "actors/app/batch_files.hpp"
+#include "actors/app/commands.hpp"
+#include "actors/app/config_loader.hpp"
+#include "actors/app/response_body.hpp"
+#include "engine/text/chat_renderer.hpp"
+#include "engine/text/detokenizer.hpp"
+#include "engine/text/request_body.hpp"
+#include "engine/text/tokenizer.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cstdio>
+#include <filesystem>
+#include <limits>
+#include <optional>
+
+namespace troupe::app {
+
+namespace {
+
+using Json = nlohmann::json;
+
+/// A line of output; an error stands in its place.
+struct Answered {
+  std::string text;
+  bool is_error = false;
+};
+
+Answered refused(const std::string& message) {
+  return {error_body(message, "invalid_request_error", "", "invalid_line"), true};
+}
+
+std::string ids_json(const std::vector<std::int32_t>& ids) {
+  std::string out = "[";
+  for (const std::int32_t id : ids) {
+    if (out.size() > 1) {
+      out += ", ";
+    }
+    out += std::to_string(id);
+  }
+  return out + "]";
+}
+
+class LineAnswerer {
+public:
+  LineAnswerer(const TokenizeArguments& arguments, const SamplingConfig& sampling,
+               std::shared_ptr<const text::Tokenizer> tokenizer,
+               std::optional<text::ChatFormat> format)
+      : arguments_(arguments), tokenizer_(std::move(tokenizer)), format_(std::move(format)) {
+    rules_.strictness = text::Strictness::render;
+    rules_.format = format_ ? &*format_ : nullptr;
+    rules_.vocab = tokenizer_->vocab_size();
+    rules_.thinking_default = sampling.thinking;
+    rules_.reject_missing_reasoning = sampling.reject_missing_reasoning;
+  }
+  LineAnswerer(const LineAnswerer&) = delete;
+  LineAnswerer& operator=(const LineAnswerer&) = delete;
+
+  Answered answer(const InputLine& line) const {
+    if (line.is_too_long) {
+      return refused("the line is longer than limits.line_bytes_max");
+    }
+    if (arguments_.chat) {
+      return chat(line.text);
+    }
+    const Json json = Json::parse(line.text, nullptr, false);
+    if (json.is_discarded() || !json.is_object()) {
+      return refused("the line is no JSON object; expected {\"text\": ...}, or {\"ids\": [...]} "
+                     "with --decode");
+    }
+    return arguments_.decode ? decode(json) : encode(json);
+  }
+
+private:
+  Answered encode(const Json& json) const {
+    const auto at = json.find("text");
+    if (at == json.end() || !at->is_string()) {
+      return refused("expected {\"text\": \"...\"}");
+    }
+    const auto added = arguments_.plain ? text::AddedTokens::ignore : text::AddedTokens::match;
+    const auto ids = tokenizer_->encode(at->get_ref<const std::string&>(), added);
+    if (!ids) {
+      return refused(ids.error().message);
+    }
+    return {"{\"ids\": " + ids_json(*ids) + "}"};
+  }
+
+  Answered decode(const Json& json) const {
+    const auto at = json.find("ids");
+    if (at == json.end() || !at->is_array()) {
+      return refused("expected {\"ids\": [...]}");
+    }
+    std::vector<std::int32_t> ids;
+    for (const Json& id : *at) {
+      const bool is_id = id.is_number_integer() && id >= 0 && id < tokenizer_->vocab_size();
+      if (!is_id) {
+        return refused("found " + id.dump(-1, ' ', false, Json::error_handler_t::replace) +
+                       " in ids, expected integers from 0 to " +
+                       std::to_string(tokenizer_->vocab_size() - 1));
+      }
+      ids.push_back(id.get<std::int32_t>());
+    }
+    const std::string text = text::decode(tokenizer_, ids, text::SpecialTokens::keep);
+    return {"{\"text\": " + json_string(text) + "}"};
+  }
+
+  Answered chat(const std::string& body) const {
+    const auto parsed = text::parse_request_body(text::Endpoint::chat_completions, body, rules_);
+    if (!parsed.ok()) {
+      return {error_body(*parsed.error), true};
+    }
+    const auto segments = text::render_chat(parsed.body.chat, *format_);
+    if (!segments) {
+      return refused(segments.error().message);
+    }
+    const auto ids = tokenizer_->encode(*segments);
+    if (!ids) {
+      return refused(ids.error().message);
+    }
+    return {"{\"prompt\": " + json_string(text::prompt_text(*segments)) +
+            ", \"ids\": " + ids_json(*ids) + "}"};
+  }
+
+  const TokenizeArguments& arguments_;
+  std::shared_ptr<const text::Tokenizer> tokenizer_;
+  std::optional<text::ChatFormat> format_;
+  text::BodyRules rules_;
+};
+
+} // namespace
+
+int command_tokenize(const TokenizeArguments& arguments) {
+  const ConfigOutcome loaded = load_system_config(arguments.common.config, arguments.common.sets);
+  if (!loaded.ok()) {
+    return fail(kExitRefused, error_lines(loaded.errors));
+  }
+  const std::string folder = arguments.model.empty() ? loaded.config.model.path : arguments.model;
+  if (folder.empty()) {
+    return fail(kExitRefused, "tokenize: no model: pass --model DIR, or set model.path");
+  }
+  const std::filesystem::path path = folder;
+  auto tokenizer = text::Tokenizer::load((path / "tokenizer.json").string());
+  if (!tokenizer) {
+    return fail(kExitRefused, tokenizer.error().message);
+  }
+  std::optional<text::ChatFormat> format;
+  if (arguments.chat) {
+    auto read = text::load_chat_format((path / "encoding.json").string());
+    if (!read) {
+      return fail(kExitRefused, read.error().message);
+    }
+    format = std::move(*read);
+  }
+  const std::string input = arguments.input.empty() ? "-" : arguments.input;
+  auto reader = LineReader::open(input, loaded.config.limits.line_bytes_max);
+  if (!reader) {
+    return fail(kExitRefused, reader.error().message);
+  }
+  const LineAnswerer answerer(arguments, loaded.config.sampling, std::move(*tokenizer),
+                              std::move(format));
+  int exit_code = kExitDone;
+  InputLine line;
+  for (;;) {
+    const auto state = reader->next(line);
+    if (!state) {
+      return fail(kExitFailed, state.error().message);
+    }
+    if (*state == ReadState::end) {
+      return exit_code;
+    }
+    const Answered answered = answerer.answer(line);
+    if (answered.is_error) {
+      exit_code = kExitPartial;
+    }
+    if (std::puts(answered.text.c_str()) < 0) {
+      return fail(kExitFailed, "cannot write to standard output");
+    }
+  }
+}
+
+} // namespace troupe::app

@@ -1,0 +1,499 @@
+#include "actors/app/config_bind.hpp"
+
+#include "actors/app/config_keys.hpp"
+#include "actors/app/response_body.hpp"
+#include "schedulers/core/options.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <charconv>
+#include <filesystem>
+#include <initializer_list>
+
+namespace troupe::app {
+
+namespace {
+
+struct Unit {
+  std::string_view name;
+  std::int64_t bytes;
+};
+constexpr std::array<Unit, 9> kUnits = {{{"TiB", 1LL << 40},
+                                         {"GiB", 1LL << 30},
+                                         {"MiB", 1LL << 20},
+                                         {"KiB", 1LL << 10},
+                                         {"TB", 1'000'000'000'000},
+                                         {"GB", 1'000'000'000},
+                                         {"MB", 1'000'000},
+                                         {"KB", 1'000},
+                                         {"B", 1}}};
+
+/// Reads the keys of one table after another; the visitor of config_keys.hpp.
+class Binder {
+public:
+  Binder(const ConfigNode& root, std::vector<ConfigError>& errors, std::set<std::string>& given)
+      : root_(root), errors_(errors), given_(given) {}
+
+  /// Ends the table before and goes on with [name].
+  void table(const char* name) {
+    leave();
+    tables_.insert(name);
+    const auto at = root_.table.find(name);
+    const ConfigNode* node = at == root_.table.end() ? nullptr : &at->second;
+    if (node != nullptr && node->kind != NodeKind::table) {
+      enter(nullptr, "");
+      fail(*node, name, "found " + node->shown() + ", expected a table [" + name + "]");
+      node = nullptr;
+    }
+    enter(node, std::string(name) + ".");
+  }
+
+  /// After the last table: reports those that do not exist. `also` exists.
+  void end(const std::string& also) {
+    leave();
+    tables_.insert(also);
+    enter(nullptr, "");
+    for (const auto& [key, node] : root_.table) {
+      if (tables_.contains(key)) {
+        continue;
+      }
+      const bool is_table = node.kind == NodeKind::table || node.kind == NodeKind::array;
+      fail(node, key,
+           (is_table ? "unknown table" : "unknown key outside of all tables") +
+               name_hint(key, tables_));
+    }
+  }
+
+  /// The table that the next keys are of; null reads as an empty one.
+  void enter(const ConfigNode* table, std::string prefix) {
+    table_ = table;
+    prefix_ = std::move(prefix);
+    known_.clear();
+  }
+
+  /// Reports keys of the current table that nobody asked for. `also` is a known one.
+  void leave(const std::string& also = {}) {
+    if (table_ == nullptr) {
+      return;
+    }
+    if (!also.empty()) {
+      known_.insert(also);
+    }
+    for (const auto& [key, node] : table_->table) {
+      if (!known_.contains(key)) {
+        fail(node, key, "unknown key" + name_hint(key, known_));
+      }
+    }
+    table_ = nullptr;
+  }
+
+  void text(const char* key, std::string& value) {
+    if (const ConfigNode* node = find(key, NodeKind::text, "a text")) {
+      value = node->text;
+    }
+  }
+
+  void choice(const char* key, std::string& value, std::initializer_list<const char*> allowed) {
+    const ConfigNode* node = find(key);
+    if (node == nullptr) {
+      return;
+    }
+    std::string expected;
+    for (const char* word : allowed) {
+      if (node->kind == NodeKind::text && node->text == word) {
+        value = node->text;
+        return;
+      }
+      expected += (expected.empty() ? "" : ", ") + json_string(word);
+    }
+    std::string message = "found " + node->shown() + ", expected one of " + expected;
+    if (node->kind == NodeKind::text && node->text.rfind("cuda", 0) == 0) {
+      message += "; this build has no CUDA";
+    }
+    fail(*node, key, message);
+  }
+
+  template <class Enum, std::size_t N>
+  void names(const char* key, Enum& value,
+             const std::array<std::pair<std::string_view, Enum>, N>& all) {
+    const ConfigNode* node = find(key);
+    if (node == nullptr) {
+      return;
+    }
+    std::string expected;
+    for (const auto& [name, entry] : all) {
+      if (node->kind == NodeKind::text && node->text == name) {
+        value = entry;
+        return;
+      }
+      expected += (expected.empty() ? "" : ", ") + json_string(name);
+    }
+    fail(*node, key, "found " + node->shown() + ", expected one of " + expected);
+  }
+
+  void path(const char* key, std::string& value) {
+    const ConfigNode* node = find(key, NodeKind::text, "a path");
+    if (node == nullptr) {
+      return;
+    }
+    if (node->text.empty()) {
+      value.clear();
+      return;
+    }
+    const std::filesystem::path base = node->file == "--set"
+                                           ? std::filesystem::path(".")
+                                           : std::filesystem::path(node->file).parent_path();
+    std::error_code error;
+    const auto full = std::filesystem::absolute(base / node->text, error);
+    value = error ? node->text : full.lexically_normal().string();
+  }
+
+  void boolean(const char* key, bool& value) {
+    if (const ConfigNode* node = find(key, NodeKind::boolean, "true or false")) {
+      value = node->boolean;
+    }
+  }
+
+  void integer(const char* key, std::int64_t& value, IntegerRange range) {
+    const ConfigNode* node = find(key);
+    if (node == nullptr) {
+      return;
+    }
+    const bool is_good = node->kind == NodeKind::integer && node->integer >= range.lowest &&
+                         node->integer <= range.highest;
+    if (is_good) {
+      value = node->integer;
+    } else {
+      fail(*node, key,
+           fmt::format("found {}, expected an integer from {} to {}", node->shown(), range.lowest,
+                       range.highest));
+    }
+  }
+
+  void size(const char* key, std::int64_t& value, IntegerRange range) {
+    const ConfigNode* node = find(key);
+    if (node == nullptr) {
+      return;
+    }
+    std::int64_t bytes = node->integer;
+    bool is_good = node->kind == NodeKind::integer ||
+                   (node->kind == NodeKind::text && parse_size(node->text, bytes));
+    is_good = is_good && bytes >= range.lowest && bytes <= range.highest;
+    if (is_good) {
+      value = bytes;
+    } else {
+      fail(*node, key,
+           fmt::format("found {}, expected a size from {} to {}, as bytes or with a unit (B KiB "
+                       "MiB GiB TiB, KB MB GB TB), as in \"512MiB\"",
+                       node->shown(), size_text(range.lowest), size_text(range.highest)));
+    }
+  }
+
+  void real(const char* key, double& value, RealRange range) {
+    if (const ConfigNode* node = find(key)) {
+      read_real(*node, key, value, range, "");
+    }
+  }
+
+  void real_or_model(const char* key, std::optional<double>& value, RealRange range) {
+    const ConfigNode* node = find(key);
+    if (node == nullptr) {
+      return;
+    }
+    if (node->kind == NodeKind::text && node->text == "model") {
+      value.reset();
+      return;
+    }
+    double number = 0.0;
+    if (read_real(*node, key, number, range, " or \"model\" for what the checkpoint says")) {
+      value = number;
+    }
+  }
+
+  void fail(const ConfigNode& node, const std::string& key, std::string message) {
+    errors_.push_back({node.file, node.line, prefix_ + key, std::move(message)});
+  }
+
+private:
+  const ConfigNode* find(const char* key) {
+    known_.insert(key);
+    if (table_ == nullptr) {
+      return nullptr;
+    }
+    const auto at = table_->table.find(key);
+    if (at == table_->table.end()) {
+      return nullptr;
+    }
+    given_.insert(prefix_ + key);
+    return &at->second;
+  }
+
+  const ConfigNode* find(const char* key, NodeKind kind, const char* expected) {
+    const ConfigNode* node = find(key);
+    if (node == nullptr || node->kind == kind) {
+      return node;
+    }
+    fail(*node, key, "found " + node->shown() + ", expected " + expected);
+    return nullptr;
+  }
+
+  bool read_real(const ConfigNode& node, const char* key, double& value, RealRange range,
+                 const char* or_else) {
+    const bool is_number = node.kind == NodeKind::integer || node.kind == NodeKind::real;
+    const double number =
+        node.kind == NodeKind::integer ? static_cast<double>(node.integer) : node.real;
+    // Written so that not-a-number fails.
+    if (is_number && number >= range.lowest && number <= range.highest) {
+      value = number;
+      return true;
+    }
+    fail(node, key,
+         fmt::format("found {}, expected a number from {} to {}{}", node.shown(), range.lowest,
+                     range.highest, or_else));
+    return false;
+  }
+
+  const ConfigNode& root_;
+  std::vector<ConfigError>& errors_;
+  std::set<std::string>& given_;
+  std::set<std::string> tables_;
+  const ConfigNode* table_ = nullptr;
+  std::string prefix_;
+  std::set<std::string> known_;
+};
+
+// -- ranks --------------------------------------------------------------------------------------
+
+/// The name that a [[rank]] entry goes by.
+std::string group_name(const ConfigNode& node) {
+  for (const char* key : {"name", "role"}) {
+    const auto at = node.table.find(key);
+    if (at != node.table.end() && at->second.kind == NodeKind::text) {
+      return at->second.text;
+    }
+  }
+  return "both";
+}
+
+bool is_group_name(const std::string& name) {
+  return !name.empty() && name.size() <= 64 && std::all_of(name.begin(), name.end(), [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) != 0 || c == '_' || c == '-';
+  });
+}
+
+ConfigNode text_node(const std::string& text) {
+  ConfigNode node;
+  node.kind = NodeKind::text;
+  node.text = text;
+  return node;
+}
+
+/// The compiled-in groups as the file would have them.
+std::vector<ConfigNode> default_groups() {
+  std::vector<ConfigNode> groups;
+  for (const RankGroupConfig& group : SystemConfig().ranks) {
+    ConfigNode node;
+    node.table.emplace("name", text_node(group.name));
+    node.table.emplace("role", text_node(sched::role_name(group.role)));
+    groups.push_back(std::move(node));
+  }
+  return groups;
+}
+
+void check_load(const CostModelConfig& cost, const ConfigNode& at, const std::string& prefix,
+                std::vector<ConfigError>& errors) {
+  if (cost.model.sequence_ps != 0 || cost.model.context_token_ps != 0) {
+    return;
+  }
+  errors.push_back({at.file, at.line, prefix,
+                    "found sequence = context_token = 0, expected one of them above 0: a balancer "
+                    "would see no load; leave one at its default"});
+}
+
+void bind_group(const ConfigNode& node, Binder& binder, ConfigOutcome& outcome) {
+  RankGroupConfig group;
+  const std::string prefix = "rank." + group_name(node) + ".";
+  if (node.kind != NodeKind::table) {
+    outcome.errors.push_back(
+        {node.file, node.line, "rank", "found " + node.shown() + ", expected a table [[rank]]"});
+    return;
+  }
+  binder.enter(&node, prefix);
+  visit_rank(group, binder);
+  binder.leave("cost_model");
+  if (group.name.empty()) {
+    group.name = sched::role_name(group.role);
+  }
+  if (!is_group_name(group.name)) {
+    outcome.errors.push_back(
+        {node.file, node.line, "rank.name",
+         "found " + json_string(group.name) + ", expected 1 to 64 letters, digits, - or _"});
+  }
+  group.cost_model = outcome.config.cost_model;
+  const auto cost = node.table.find("cost_model");
+  if (cost != node.table.end() && cost->second.kind != NodeKind::table) {
+    outcome.errors.push_back({cost->second.file, cost->second.line, prefix + "cost_model",
+                              "found " + cost->second.shown() + ", expected [rank.cost_model]"});
+  } else if (cost != node.table.end()) {
+    binder.enter(&cost->second, prefix + "cost_model.");
+    visit_cost_model(group.cost_model, binder);
+    binder.leave();
+    check_load(group.cost_model, cost->second, prefix + "cost_model", outcome.errors);
+  }
+  for (const RankGroupConfig& other : outcome.config.ranks) {
+    if (other.name != group.name) {
+      continue;
+    }
+    outcome.errors.push_back({node.file, node.line, "rank.name",
+                              "found a second group " + json_string(group.name) +
+                                  ", expected distinct names; give one of them another name"});
+  }
+  outcome.config.ranks.push_back(std::move(group));
+}
+
+void bind_groups(const ConfigNode& root, Binder& binder, ConfigOutcome& outcome) {
+  std::vector<ConfigNode> groups;
+  const auto at = root.table.find("rank");
+  if (at == root.table.end()) {
+    for (RankGroupConfig& group : outcome.config.ranks) {
+      group.cost_model = outcome.config.cost_model;
+    }
+    return;
+  }
+  if (at->second.kind != NodeKind::array || at->second.items.empty()) {
+    outcome.errors.push_back(
+        {at->second.file, at->second.line, "rank",
+         "found " + at->second.shown() + ", expected one or more tables [[rank]]"});
+    return;
+  }
+  outcome.config.ranks.clear();
+  for (const ConfigNode& node : at->second.items) {
+    bind_group(node, binder, outcome);
+  }
+}
+
+} // namespace
+
+std::string ConfigNode::shown() const {
+  switch (kind) {
+  case NodeKind::boolean:
+    return boolean ? "true" : "false";
+  case NodeKind::integer:
+    return fmt::format("the integer {}", integer);
+  case NodeKind::real:
+    return fmt::format("the number {}", real);
+  case NodeKind::text:
+    return "the text " + json_string(text.substr(0, 80));
+  case NodeKind::table:
+    return "a table";
+  case NodeKind::array:
+    return "an array";
+  case NodeKind::other:
+    return "a date or time";
+  }
+  return "a value";
+}
+
+std::string name_hint(const std::string& word, const std::set<std::string>& known) {
+  const std::string near = nearest_name(word, known);
+  if (!near.empty()) {
+    return "; did you mean " + json_string(near) + "?";
+  }
+  std::string out = "; valid here:";
+  for (const std::string& name : known) {
+    out += " " + name;
+  }
+  return out;
+}
+
+std::vector<ConfigError> apply_override(ConfigNode& root, const ConfigOverride& override) {
+  const std::vector<std::string>& path = override.path;
+  ConfigNode* at = &root;
+  std::size_t used = 0;
+  const auto refuse = [&](const std::string& key, std::string message) {
+    return std::vector<ConfigError>{{"--set", 0, key, std::move(message)}};
+  };
+  if (path[0] == "rank") {
+    ConfigNode& ranks = root.table[path[0]];
+    if (ranks.kind == NodeKind::table && ranks.table.empty()) {
+      ranks.kind = NodeKind::array;
+      ranks.items = default_groups();
+    }
+    std::set<std::string> names;
+    ConfigNode* group = nullptr;
+    for (ConfigNode& item : ranks.items) {
+      names.insert(group_name(item));
+      if (group_name(item) == path[1] && group == nullptr) {
+        group = &item;
+      }
+    }
+    if (group == nullptr) {
+      return refuse("rank." + path[1],
+                    "there is no group of ranks with this name" + name_hint(path[1], names));
+    }
+    if (path.size() < 3) {
+      return refuse("rank." + path[1], "expected rank.NAME.key=VALUE");
+    }
+    at = group;
+    used = 2;
+  }
+  for (; used + 1 < path.size(); ++used) {
+    at = &at->table[path[used]];
+    if (at->kind != NodeKind::table) {
+      return refuse(path[used],
+                    "found " + at->shown() + ", expected a table with the key " + path[used + 1]);
+    }
+  }
+  at->table[path.back()] = override.value;
+  return {};
+}
+
+ConfigOutcome bind_system_config(const ConfigNode& root) {
+  ConfigOutcome outcome;
+  Binder binder(root, outcome.errors, outcome.given);
+  visit_tables(outcome.config, binder);
+  binder.end("rank");
+  const auto cost = root.table.find("cost_model");
+  check_load(outcome.config.cost_model, cost == root.table.end() ? root : cost->second,
+             "cost_model", outcome.errors);
+  bind_groups(root, binder, outcome);
+  if (!outcome.ok()) {
+    outcome.config = SystemConfig();
+  }
+  std::stable_sort(outcome.errors.begin(), outcome.errors.end(),
+                   [](const ConfigError& a, const ConfigError& b) { return a.line < b.line; });
+  return outcome;
+}
+
+bool parse_size(const std::string& text, std::int64_t& bytes) {
+  std::int64_t number = 0;
+  const auto [rest, failed] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (failed != std::errc{} || number < 0) {
+    return false;
+  }
+  std::string_view unit(rest, static_cast<std::size_t>(text.data() + text.size() - rest));
+  while (!unit.empty() && unit.front() == ' ') {
+    unit.remove_prefix(1);
+  }
+  for (const Unit& known : kUnits) {
+    if (unit == known.name || (unit.empty() && known.bytes == 1)) {
+      return !__builtin_mul_overflow(number, known.bytes, &bytes);
+    }
+  }
+  return false;
+}
+
+std::string size_text(std::int64_t bytes) {
+  for (const Unit& unit : kUnits) {
+    const bool is_binary = unit.name.size() == 3;
+    if (is_binary && bytes >= unit.bytes && bytes % unit.bytes == 0) {
+      return fmt::format("{}{}", bytes / unit.bytes, unit.name);
+    }
+  }
+  return fmt::format("{}B", bytes);
+}
+
+} // namespace troupe::app

@@ -1,0 +1,139 @@
+#include "actors/app/job_setup.hpp"
+
+#include "actors/app/config_loader.hpp"
+#include "actors/app/system_actors.hpp"
+
+#include <fmt/format.h>
+#include <spdlog/sinks/stdout_sinks.h>
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <filesystem>
+
+namespace troupe::app {
+
+namespace {
+
+bool all_null(const SystemConfig& config) {
+  return std::all_of(config.ranks.begin(), config.ranks.end(),
+                     [](const RankGroupConfig& group) { return group.device == "null"; });
+}
+
+/// A system must be able to prefill and to decode.
+Status check_roles(const SystemConfig& config) {
+  bool prefill = false;
+  bool decode = false;
+  for (const RankGroupConfig& group : config.ranks) {
+    prefill = prefill || (group.count > 0 && sched::prefills(group.role));
+    decode = decode || (group.count > 0 && sched::decodes(group.role));
+  }
+  if (prefill && decode) return {};
+  return {ErrorCode::bad_argument,
+          fmt::format("rank: no rank can {}; add a [[rank]] with role = \"{}\" or \"both\"",
+                      prefill ? "decode" : "prefill", prefill ? "decode" : "prefill")};
+}
+
+Result<TextOptions> text_options(const SystemConfig& config, const engine::ModelFacts& model) {
+  const std::filesystem::path folder = config.model.path;
+  auto tokenizer = text::Tokenizer::load((folder / "tokenizer.json").string());
+  if (!tokenizer.ok()) return tokenizer.error();
+  TextOptions out;
+  out.tokenizer = std::move(*tokenizer);
+  auto format = text::load_chat_format((folder / "encoding.json").string());
+  if (format.ok()) {
+    out.format = std::move(*format);
+  } else if (format.error().code == ErrorCode::not_found) {
+    spdlog::warn("{}: no encoding.json: only /v1/completions is served", config.model.path);
+  } else {
+    return format.error();
+  }
+  const SamplingConfig& sampling = config.sampling;
+  out.seed = static_cast<std::uint64_t>(config.cluster.seed);
+  out.vocab = model.vocab;
+  out.context_max = model.context_max;
+  out.temperature = sampling.temperature.value_or(model.temperature);
+  out.top_p = sampling.top_p.value_or(model.top_p);
+  out.top_k = sampling.top_k > 0 ? sampling.top_k : model.top_k;
+  out.thinking = sampling.thinking;
+  out.max_tokens_chat = sampling.max_tokens_chat;
+  out.max_tokens_thinking = sampling.max_tokens_thinking;
+  out.max_tokens_effort_max = sampling.max_tokens_effort_max;
+  out.max_tokens_completion = sampling.max_tokens_completion;
+  out.reject_missing_reasoning = sampling.reject_missing_reasoning;
+  out.choices_max = config.limits.choices_max;
+  return out;
+}
+
+} // namespace
+
+void start_log(const std::string& level) {
+  auto logger =
+      std::make_shared<spdlog::logger>("troupe", std::make_shared<spdlog::sinks::stderr_sink_mt>());
+  logger->set_pattern("troupe: %l: %v");
+  logger->set_level(spdlog::level::from_str(level == "warn" ? "warning" : level));
+  spdlog::set_default_logger(std::move(logger));
+}
+
+Result<JobSetup> set_up(const CommonArguments& common, const std::string& model,
+                        const std::string& policies) {
+  ConfigOutcome loaded = load_system_config(common.config, common.sets);
+  if (!loaded.ok()) return Error{ErrorCode::bad_argument, error_lines(loaded.errors)};
+  JobSetup setup;
+  setup.config = std::move(loaded.config);
+  SystemConfig& config = setup.config;
+  if (!model.empty()) config.model.path = model;
+  if (!policies.empty()) config.policies_file = policies;
+  if (!common.log_level.empty()) config.log_level = common.log_level;
+  start_log(common.quiet ? "error" : config.log_level);
+  if (config.model.path.empty()) {
+    return Error{ErrorCode::missing_key,
+                 "no model: pass --model DIR, or set model.path in the configuration"};
+  }
+  if (Status roles = check_roles(config); !roles.ok()) return roles.error();
+
+  auto registry = std::make_shared<sched::PolicyRegistry>();
+  sched::register_builtin_policies(*registry);
+  setup.registry = registry;
+  if (!config.policies_file.empty()) {
+    PolicyOutcome set = load_policy_file(config.policies_file, *registry);
+    if (!set.ok()) return Error{ErrorCode::bad_argument, error_lines(set.errors)};
+    setup.policies = std::move(set.set);
+  }
+  auto facts =
+      engine::describe_model(engine_options(config, config.ranks.front()), !all_null(config));
+  if (!facts.ok()) return facts.error();
+  setup.model = std::move(*facts);
+  auto text = text_options(config, setup.model);
+  if (!text.ok()) return text.error();
+  setup.text = std::move(*text);
+  return setup;
+}
+
+JobIdentity job_identity(const JobSetup& setup) {
+  const SystemConfig& config = setup.config;
+  const TextOptions& text = setup.text;
+  JobIdentity identity;
+  const auto add = [&](const char* name, std::string value) {
+    identity.fields.emplace_back(name, std::move(value));
+  };
+  add("model", setup.model.identity);
+  add("model.activation_quant", config.model.activation_quant);
+  add("model.kv_format", config.model.activation_quant == "off" ? "f32" : "packed");
+  add("model.context_max", std::to_string(setup.model.context_max));
+  add("device", all_null(config) ? "null" : "weights");
+  add("sampling.temperature", fmt::format("{}", text.temperature));
+  add("sampling.top_p", fmt::format("{}", text.top_p));
+  add("sampling.top_k", std::to_string(text.top_k));
+  add("sampling.thinking", text.thinking ? "true" : "false");
+  add("sampling.max_tokens_chat", std::to_string(text.max_tokens_chat));
+  add("sampling.max_tokens_thinking", std::to_string(text.max_tokens_thinking));
+  add("sampling.max_tokens_effort_max", std::to_string(text.max_tokens_effort_max));
+  add("sampling.max_tokens_completion", std::to_string(text.max_tokens_completion));
+  add("sampling.reject_missing_reasoning", text.reject_missing_reasoning ? "true" : "false");
+  add("limits.choices_max", std::to_string(text.choices_max));
+  add("cluster.seed", std::to_string(config.cluster.seed));
+  add("limits.line_bytes_max", std::to_string(config.limits.line_bytes_max));
+  return identity;
+}
+
+} // namespace troupe::app

@@ -1,0 +1,372 @@
+#include "actors/app/journal_store.hpp"
+
+#include <sqlite3.h>
+
+#include <array>
+#include <cstring>
+
+namespace troupe::app {
+
+namespace {
+
+constexpr std::int64_t kVersion = 1;
+constexpr std::int64_t kApplicationId = 0x74726F75; // "trou"
+
+constexpr const char* kSchema = R"sql(
+DROP TABLE IF EXISTS job;
+DROP TABLE IF EXISTS identity;
+DROP TABLE IF EXISTS lines;
+CREATE TABLE job(
+  job_id TEXT NOT NULL, start_us INTEGER NOT NULL, state TEXT NOT NULL,
+  lines INTEGER NOT NULL, output_bytes INTEGER NOT NULL, errors_bytes INTEGER NOT NULL,
+  succeeded INTEGER NOT NULL, failed INTEGER NOT NULL,
+  prompt_tokens INTEGER NOT NULL, completion_tokens INTEGER NOT NULL);
+CREATE TABLE identity(name TEXT NOT NULL, value TEXT NOT NULL, only_warns INTEGER NOT NULL);
+CREATE TABLE lines(
+  line INTEGER PRIMARY KEY, number INTEGER NOT NULL, offset INTEGER NOT NULL,
+  length INTEGER NOT NULL, digest BLOB NOT NULL, custom_id TEXT, too_long INTEGER NOT NULL,
+  duplicate_of INTEGER NOT NULL, state INTEGER NOT NULL, body TEXT);
+PRAGMA application_id=1953656693;
+PRAGMA user_version=1;
+)sql";
+static_assert(kApplicationId == 1953656693 && kVersion == 1, "as in the schema");
+
+/// A prepared statement. Parameters count from 1, columns from 0.
+class Statement {
+public:
+  Statement(sqlite3* db, const char* sql) {
+    code_ = sqlite3_prepare_v2(db, sql, -1, &statement_, nullptr);
+  }
+  ~Statement() { sqlite3_finalize(statement_); }
+  Statement(const Statement&) = delete;
+  Statement& operator=(const Statement&) = delete;
+
+  Statement& bind(std::int64_t value) {
+    sqlite3_bind_int64(statement_, ++bound_, value);
+    return *this;
+  }
+  /// `text` must live until the statement has run.
+  Statement& bind(std::string_view text) {
+    sqlite3_bind_text64(statement_, ++bound_, text.data() == nullptr ? "" : text.data(),
+                        text.size(), SQLITE_STATIC, SQLITE_UTF8);
+    return *this;
+  }
+  Statement& bind_null() {
+    sqlite3_bind_null(statement_, ++bound_);
+    return *this;
+  }
+  Statement& bind(const Digest& digest) {
+    const std::array<std::uint64_t, 2> words = {digest.high, digest.low};
+    sqlite3_bind_blob(statement_, ++bound_, words.data(), sizeof words, SQLITE_TRANSIENT);
+    return *this;
+  }
+
+  /// True while there is a row.
+  bool step() {
+    if (code_ != SQLITE_OK && code_ != SQLITE_ROW) {
+      return false;
+    }
+    code_ = sqlite3_step(statement_);
+    return code_ == SQLITE_ROW;
+  }
+  /// Runs to the end and makes ready for new values; false on failure.
+  bool run() {
+    while (step()) {
+    }
+    if (code_ != SQLITE_DONE) {
+      return false;
+    }
+    sqlite3_reset(statement_);
+    code_ = SQLITE_OK;
+    bound_ = 0;
+    return true;
+  }
+  bool failed() const noexcept {
+    return code_ != SQLITE_OK && code_ != SQLITE_ROW && code_ != SQLITE_DONE;
+  }
+
+  std::int64_t integer(int column) { return sqlite3_column_int64(statement_, column); }
+  bool is_null(int column) { return sqlite3_column_type(statement_, column) == SQLITE_NULL; }
+  std::string text(int column) {
+    const auto* bytes = static_cast<const char*>(sqlite3_column_blob(statement_, column));
+    const int count = sqlite3_column_bytes(statement_, column);
+    return bytes == nullptr ? std::string() : std::string(bytes, static_cast<std::size_t>(count));
+  }
+  Digest digest(int column) {
+    std::array<std::uint64_t, 2> words{};
+    const std::string bytes = text(column);
+    if (bytes.size() == sizeof words) {
+      std::memcpy(words.data(), bytes.data(), sizeof words);
+    }
+    return {words[0], words[1]};
+  }
+
+private:
+  sqlite3_stmt* statement_ = nullptr;
+  int code_ = SQLITE_OK;
+  int bound_ = 0;
+};
+
+} // namespace
+
+struct JournalStore::State {
+  std::string path;
+  sqlite3* db = nullptr;
+  std::unique_ptr<Statement> insert_line;
+  std::unique_ptr<Statement> leave;
+
+  ~State() {
+    insert_line.reset();
+    leave.reset();
+    sqlite3_close_v2(db);
+  }
+
+  Error failure(const char* action) const {
+    const int code = sqlite3_errcode(db);
+    const std::string text = sqlite3_errmsg(db);
+    if (code == SQLITE_BUSY) {
+      return {ErrorCode::busy,
+              path + ": another process is working on this job; wait for it or stop it first"};
+    }
+    if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT) {
+      return {ErrorCode::mismatch, path + ": it is no readable journal (" + text +
+                                       "); move it away, or give the job another output"};
+    }
+    return {ErrorCode::io_error, path + ": cannot " + action + " the journal: " + text};
+  }
+
+  Status execute(const char* sql) const {
+    if (sqlite3_exec(db, sql, nullptr, nullptr, nullptr) == SQLITE_OK) {
+      return {};
+    }
+    return failure("write");
+  }
+
+  Result<std::int64_t> number(const char* sql) const {
+    Statement query(db, sql);
+    if (!query.step()) {
+      return failure("read");
+    }
+    return query.integer(0);
+  }
+};
+
+JournalStore::JournalStore(std::unique_ptr<State> state) : state_(std::move(state)) {}
+JournalStore::~JournalStore() = default;
+
+Result<std::unique_ptr<JournalStore>> JournalStore::open(const std::string& path) {
+  auto state = std::make_unique<State>();
+  state->path = path;
+  const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
+  if (sqlite3_open_v2(path.c_str(), &state->db, flags, nullptr) != SQLITE_OK) {
+    return state->failure("open");
+  }
+  for (const char* sql :
+       {"PRAGMA locking_mode=EXCLUSIVE", "PRAGMA journal_mode=DELETE", "PRAGMA synchronous=FULL",
+        "PRAGMA cache_size=-8192", "PRAGMA temp_store=MEMORY", "BEGIN EXCLUSIVE"}) {
+    if (Status status = state->execute(sql); !status) {
+      return status.error();
+    }
+  }
+  return std::unique_ptr<JournalStore>(new JournalStore(std::move(state)));
+}
+
+Status JournalStore::begin() { return state_->execute("BEGIN IMMEDIATE"); }
+Status JournalStore::commit() { return state_->execute("COMMIT"); }
+
+void JournalStore::rollback() noexcept {
+  // Fails when SQLite rolled back by itself; the state is the same then.
+  sqlite3_exec(state_->db, "ROLLBACK", nullptr, nullptr, nullptr);
+}
+
+Result<bool> JournalStore::has_job() {
+  const Result<std::int64_t> version = state_->number("PRAGMA user_version");
+  if (!version) {
+    return version.error();
+  }
+  const Result<std::int64_t> owner = state_->number("PRAGMA application_id");
+  if (!owner) {
+    return owner.error();
+  }
+  const Result<std::int64_t> tables = state_->number("SELECT count(*) FROM sqlite_master");
+  if (!tables) {
+    return tables.error();
+  }
+  if (*version == 0 && *tables == 0) {
+    return false;
+  }
+  if (*owner != kApplicationId) {
+    return Error{ErrorCode::mismatch, state_->path + ": this database is no journal of troupe; "
+                                                     "give the job another output"};
+  }
+  if (*version > kVersion || *version < 0) {
+    return Error{ErrorCode::mismatch, state_->path +
+                                          ": written by a newer troupe (journal version " +
+                                          std::to_string(*version) + ", this one knows " +
+                                          std::to_string(kVersion) + "); go on with that one"};
+  }
+  return *version == kVersion;
+}
+
+Status JournalStore::create_tables() {
+  state_->insert_line.reset();
+  state_->leave.reset();
+  return state_->execute(kSchema);
+}
+
+Status JournalStore::add_line(const StoredLine& line) {
+  if (!state_->insert_line) {
+    state_->insert_line =
+        std::make_unique<Statement>(state_->db, "INSERT INTO lines VALUES(?,?,?,?,?,?,?,?,0,NULL)");
+  }
+  Statement& insert = *state_->insert_line;
+  insert.bind(line.index).bind(line.number).bind(line.offset).bind(line.length).bind(line.digest);
+  if (line.custom_id) {
+    insert.bind(std::string_view(*line.custom_id));
+  } else {
+    insert.bind_null();
+  }
+  insert.bind(std::int64_t{line.is_too_long}).bind(line.duplicate_of);
+  return insert.run() ? Status{} : Status{state_->failure("write")};
+}
+
+Status JournalStore::save_job(const StoredJob& job) {
+  if (Status status = state_->execute("DELETE FROM job"); !status) {
+    return status;
+  }
+  Statement insert(state_->db, "INSERT INTO job VALUES(?,?,?,?,?,?,?,?,?,?)");
+  insert.bind(std::string_view(job.job_id)).bind(job.start_us).bind(std::string_view(job.state));
+  insert.bind(job.lines).bind(job.output_bytes).bind(job.errors_bytes);
+  insert.bind(job.succeeded).bind(job.failed);
+  insert.bind(job.prompt_tokens).bind(job.completion_tokens);
+  return insert.run() ? Status{} : Status{state_->failure("write")};
+}
+
+Result<StoredJob> JournalStore::job() {
+  Statement query(state_->db,
+                  "SELECT job_id, start_us, state, lines, output_bytes, errors_bytes, succeeded, "
+                  "failed, prompt_tokens, completion_tokens FROM job");
+  if (!query.step()) {
+    if (query.failed()) {
+      return state_->failure("read");
+    }
+    return Error{ErrorCode::mismatch, state_->path + ": the journal has no job; move it away, or "
+                                                     "begin anew with --restart"};
+  }
+  StoredJob job;
+  job.job_id = query.text(0);
+  job.start_us = query.integer(1);
+  job.state = query.text(2);
+  job.lines = query.integer(3);
+  job.output_bytes = query.integer(4);
+  job.errors_bytes = query.integer(5);
+  job.succeeded = query.integer(6);
+  job.failed = query.integer(7);
+  job.prompt_tokens = query.integer(8);
+  job.completion_tokens = query.integer(9);
+  return job;
+}
+
+Status JournalStore::add_identity(const StoredIdentity& entry) {
+  Statement insert(state_->db, "INSERT INTO identity VALUES(?,?,?)");
+  insert.bind(std::string_view(entry.name)).bind(std::string_view(entry.value));
+  insert.bind(std::int64_t{entry.only_warns});
+  return insert.run() ? Status{} : Status{state_->failure("write")};
+}
+
+Result<std::vector<StoredIdentity>> JournalStore::identity() {
+  Statement query(state_->db, "SELECT name, value, only_warns FROM identity ORDER BY rowid");
+  std::vector<StoredIdentity> entries;
+  while (query.step()) {
+    entries.push_back({query.text(0), query.text(1), query.integer(2) != 0});
+  }
+  if (query.failed()) {
+    return state_->failure("read");
+  }
+  return entries;
+}
+
+Result<std::vector<StoredLine>>
+JournalStore::pending_after(std::int64_t index, std::int64_t count_max, std::int64_t bytes_max) {
+  Statement query(state_->db,
+                  "SELECT line, number, offset, length, digest, custom_id, too_long, duplicate_of "
+                  "FROM lines WHERE line > ? AND state = 0 ORDER BY line LIMIT ?");
+  query.bind(index).bind(count_max);
+  std::vector<StoredLine> lines;
+  std::int64_t bytes = 0;
+  while (query.step()) {
+    StoredLine line;
+    line.index = query.integer(0);
+    line.number = query.integer(1);
+    line.offset = query.integer(2);
+    line.length = query.integer(3);
+    line.digest = query.digest(4);
+    if (!query.is_null(5)) {
+      line.custom_id = query.text(5);
+    }
+    line.is_too_long = query.integer(6) != 0;
+    line.duplicate_of = query.integer(7);
+    bytes += line.is_too_long ? 0 : line.length;
+    if (bytes > bytes_max && !lines.empty()) {
+      return lines;
+    }
+    lines.push_back(std::move(line));
+  }
+  if (query.failed()) {
+    return state_->failure("read");
+  }
+  return lines;
+}
+
+Result<bool> JournalStore::leave_pending(std::int64_t index, LineState state,
+                                         std::string_view text) {
+  if (!state_->leave) {
+    state_->leave = std::make_unique<Statement>(
+        state_->db, "UPDATE lines SET state = ?, body = ? WHERE line = ? AND state = 0");
+  }
+  Statement& update = *state_->leave;
+  update.bind(static_cast<std::int64_t>(state));
+  if (state == LineState::parked_success || state == LineState::parked_failure) {
+    update.bind(text);
+  } else {
+    update.bind_null();
+  }
+  update.bind(index);
+  if (!update.run()) {
+    return state_->failure("write");
+  }
+  return sqlite3_changes(state_->db) == 1;
+}
+
+Result<ParkedPrefix> JournalStore::parked_after(std::int64_t index, std::int64_t bytes_max) {
+  Statement query(state_->db, "SELECT line, state, body FROM lines WHERE line > ? ORDER BY line");
+  query.bind(index);
+  ParkedPrefix prefix;
+  prefix.last = index;
+  std::int64_t bytes = 0;
+  while (bytes < bytes_max && query.step()) {
+    const auto state = static_cast<LineState>(query.integer(1));
+    if (state == LineState::pending) {
+      break;
+    }
+    prefix.last = query.integer(0);
+    if (state == LineState::succeeded || state == LineState::failed) {
+      continue;
+    }
+    prefix.lines.push_back({prefix.last, state == LineState::parked_success, query.text(2)});
+    bytes += static_cast<std::int64_t>(prefix.lines.back().text.size());
+  }
+  if (query.failed()) {
+    return state_->failure("read");
+  }
+  return prefix;
+}
+
+Status JournalStore::mark_written(std::int64_t first, std::int64_t last) {
+  Statement update(state_->db, "UPDATE lines SET state = state + 2, body = NULL "
+                               "WHERE line BETWEEN ? AND ? AND state IN (1, 2)");
+  update.bind(first).bind(last);
+  return update.run() ? Status{} : Status{state_->failure("write")};
+}
+
+} // namespace troupe::app

@@ -1,0 +1,51 @@
+// A running system on real threads: starts the actors, listens, interrupts, ends them.
+
+#pragma once
+
+#include "actors/app/summary.hpp"
+#include "actors/app/system_actors.hpp"
+#include "actors/messages.hpp"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::app {
+
+/// A running system. Owns threads; the destructor ends them.
+///
+///   Thread   one owner (the main thread)
+class LocalSystem {
+public:
+  /// Starts all actors; the job begins to run.
+  LocalSystem(SystemOptions options, std::vector<OpenedRank> ranks);
+  ~LocalSystem();
+  LocalSystem(const LocalSystem&) = delete;
+  LocalSystem& operator=(const LocalSystem&) = delete;
+
+  using StateHandler = std::function<void(const actors::JobState&)>;
+  using PieceHandler = std::function<void(const actors::Piece&)>;
+
+  /// Handles what has come for the listener, waiting at most 100 ms. True while the job runs.
+  bool receive(const StateHandler& on_state, const PieceHandler& on_piece);
+
+  /// Ctrl-C: 1 = no new requests, 2 = stop now.
+  void interrupt(std::int32_t level);
+
+  /// Ends all actors. Times and counts of the run are complete afterwards.
+  void stop();
+
+  /// Fills what the system knows: histograms, ranks, scheduling time, messages. @pre stop()
+  void add_to(RunSummary& summary) const;
+
+  /// What each rank did and holds, ascending by rank.
+  const std::vector<std::shared_ptr<actors::RankTotals>>& totals() const;
+
+private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+} // namespace troupe::app

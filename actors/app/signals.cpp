@@ -1,0 +1,42 @@
+#include "actors/app/signals.hpp"
+
+#include "actors/app/commands.hpp"
+
+#include <csignal>
+
+namespace troupe::app {
+
+namespace {
+
+constexpr int kSignalsMax = 2; ///< More than these end the process without ceremony.
+
+volatile std::sig_atomic_t seen = 0;
+volatile std::sig_atomic_t last = 0;
+
+void count(int signal) {
+  seen = seen + 1;
+  last = signal;
+  if (seen > kSignalsMax) {
+    std::signal(signal, SIG_DFL);
+    std::raise(signal);
+  }
+}
+
+} // namespace
+
+void watch_signals() {
+  struct sigaction action {};
+  action.sa_handler = count;
+  sigemptyset(&action.sa_mask);
+  action.sa_flags = SA_RESTART;
+  sigaction(SIGINT, &action, nullptr);
+  sigaction(SIGTERM, &action, nullptr);
+}
+
+int signals_seen() noexcept { return seen; }
+
+int last_signal_exit_code() noexcept {
+  return last == SIGTERM ? kExitTerminated : kExitInterrupted;
+}
+
+} // namespace troupe::app

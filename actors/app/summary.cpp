@@ -1,0 +1,172 @@
+#include "actors/app/summary.hpp"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+
+namespace troupe::app {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::int64_t kBusyHintPermille = 300;
+
+std::string_view end_name(RunEnd end) {
+  switch (end) {
+  case RunEnd::finished:
+    return "finished";
+  case RunEnd::stopped:
+    return "stopped";
+  case RunEnd::failed:
+    return "failed";
+  case RunEnd::already_complete:
+    return "already_complete";
+  }
+  return "unknown";
+}
+
+std::int64_t busy_permille(const RankSummary& rank, std::int64_t wall_us) {
+  return wall_us <= 0 ? 0 : std::min<std::int64_t>(rank.busy_us * 1000 / wall_us, 1000);
+}
+
+double per_second(std::int64_t count, std::int64_t wall_us) {
+  return wall_us <= 0 ? 0.0 : static_cast<double>(count) * 1e6 / static_cast<double>(wall_us);
+}
+
+std::string duration(std::int64_t us) {
+  if (us < 1000) {
+    return fmt::format("{} us", us);
+  }
+  if (us < 1'000'000) {
+    return fmt::format("{:.1f} ms", static_cast<double>(us) / 1e3);
+  }
+  if (us < 600'000'000) {
+    return fmt::format("{:.2f} s", static_cast<double>(us) / 1e6);
+  }
+  const std::int64_t seconds = us / 1'000'000;
+  return fmt::format("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60);
+}
+
+std::string latency_line(const char* name, const Histogram& histogram) {
+  if (histogram.count() == 0) {
+    return fmt::format("  {:<11}no value\n", name);
+  }
+  return fmt::format("  {:<11}p50 {}, p95 {}, p99 {}, max {}\n", name,
+                     duration(histogram.quantile_us(500)), duration(histogram.quantile_us(950)),
+                     duration(histogram.quantile_us(990)), duration(histogram.max_us()));
+}
+
+Json latency_json(const Histogram& histogram) {
+  return {{"count", histogram.count()},           {"mean_us", histogram.mean_us()},
+          {"p50_us", histogram.quantile_us(500)}, {"p95_us", histogram.quantile_us(950)},
+          {"p99_us", histogram.quantile_us(990)}, {"max_us", histogram.max_us()}};
+}
+
+/// Ranks that waited most of the time, in a run that was long enough to tell.
+bool has_idle_rank(const RunSummary& summary) {
+  return summary.run_requests > 0 && summary.ranks.size() > 1 &&
+         std::any_of(summary.ranks.begin(), summary.ranks.end(), [&](const RankSummary& rank) {
+           return busy_permille(rank, summary.wall_us) < kBusyHintPermille;
+         });
+}
+
+} // namespace
+
+std::string summary_text(const RunSummary& summary) {
+  const std::int64_t done = summary.requests_succeeded + summary.requests_failed;
+  std::string out =
+      fmt::format("{}{}: {} of {} requests done, {} succeeded, {} failed\n",
+                  summary.job_id.empty() ? "run" : "job ", summary.job_id, done,
+                  summary.requests_total < 0 ? "?" : fmt::format("{}", summary.requests_total),
+                  summary.requests_succeeded, summary.requests_failed);
+  out += fmt::format("  {:<11}{} in, {} out", "tokens", summary.prompt_tokens,
+                     summary.completion_tokens);
+  out += fmt::format(" ({:.0f} in/s, {:.0f} out/s in this run)\n",
+                     per_second(summary.run_prompt_tokens, summary.wall_us),
+                     per_second(summary.run_completion_tokens, summary.wall_us));
+  out += latency_line("TTFT", summary.ttft);
+  out += latency_line("TPOT", summary.tpot);
+  for (const RankSummary& rank : summary.ranks) {
+    out +=
+        fmt::format("  {:<11}busy {:.1f} % in {} steps\n", rank.name,
+                    static_cast<double>(busy_permille(rank, summary.wall_us)) / 10.0, rank.steps);
+  }
+  out += fmt::format("  {:<11}{} for {} steps", "scheduling", duration(summary.scheduling_us),
+                     summary.steps);
+  if (summary.steps > 0) {
+    out += fmt::format(", {} a step", duration(summary.scheduling_us / summary.steps));
+  }
+  if (summary.run_requests > 0) {
+    out +=
+        fmt::format("; {:.1f} messages a request", static_cast<double>(summary.messages) /
+                                                       static_cast<double>(summary.run_requests));
+  }
+  out += fmt::format("\n  {:<11}{}\n", "wall time", duration(summary.wall_us));
+  if (has_idle_rank(summary)) {
+    out += "  hint: a rank was busy less than 30 % of the time; for files like this one "
+           "--config configs/throughput.toml (ranks with role \"both\") uses the machine better\n";
+  }
+  return out;
+}
+
+std::string summary_json(const RunSummary& summary) {
+  Json ranks = Json::array();
+  for (const RankSummary& rank : summary.ranks) {
+    ranks.push_back({{"name", rank.name},
+                     {"role", sched::role_name(rank.role)},
+                     {"busy_us", rank.busy_us},
+                     {"busy_permille", busy_permille(rank, summary.wall_us)},
+                     {"steps", rank.steps}});
+  }
+  const Json total = summary.requests_total < 0 ? Json(nullptr) : Json(summary.requests_total);
+  const Json document = {
+      {"job_id", summary.job_id.empty() ? Json(nullptr) : Json(summary.job_id)},
+      {"end", end_name(summary.end)},
+      {"requests",
+       {{"total", total},
+        {"succeeded", summary.requests_succeeded},
+        {"failed", summary.requests_failed}}},
+      {"tokens", {{"prompt", summary.prompt_tokens}, {"completion", summary.completion_tokens}}},
+      {"run",
+       {{"requests", summary.run_requests},
+        {"prompt_tokens", summary.run_prompt_tokens},
+        {"completion_tokens", summary.run_completion_tokens},
+        {"wall_us", summary.wall_us},
+        {"scheduling_us", summary.scheduling_us},
+        {"steps", summary.steps},
+        {"messages", summary.messages},
+        {"ttft", latency_json(summary.ttft)},
+        {"tpot", latency_json(summary.tpot)},
+        {"ranks", std::move(ranks)}}}};
+  return document.dump(2, ' ', false, Json::error_handler_t::replace);
+}
+
+Status write_summary(const RunSummary& summary, const std::string& path) {
+  const std::string text = summary_json(summary) + "\n";
+  const std::string draft = path + ".tmp";
+  const auto failed = [&](const char* action) -> Status {
+    Status status{ErrorCode::io_error,
+                  path + ": cannot " + action + " the summary: " + std::strerror(errno)};
+    std::remove(draft.c_str());
+    return status;
+  };
+  std::FILE* file = std::fopen(draft.c_str(), "wb");
+  if (file == nullptr) {
+    return failed("create");
+  }
+  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
+  if (std::fclose(file) != 0 || !is_written) {
+    return failed("write");
+  }
+  if (std::rename(draft.c_str(), path.c_str()) != 0) {
+    return failed("rename");
+  }
+  return {};
+}
+
+} // namespace troupe::app

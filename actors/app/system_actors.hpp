@@ -1,0 +1,68 @@
+// Every actor of one process, spawned and wired: ranks, chunker, balancer, driver, text worker,
+// journal writer.
+
+#pragma once
+
+#include "actors/app/histogram.hpp"
+#include "actors/app/journal.hpp"
+#include "actors/app/system_config.hpp"
+#include "actors/app/text_desk.hpp"
+#include "actors/rank_actor.hpp"
+#include "actors/shell.hpp"
+#include "engine/engine.hpp"
+#include "schedulers/registry/policy_registry.hpp"
+#include "schedulers/registry/policy_set.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::app {
+
+/// Everything a system is made of, besides its engines.
+struct SystemOptions {
+  SystemConfig config;
+  sched::PolicySet policies;
+  std::shared_ptr<const sched::PolicyRegistry> registry;
+  std::shared_ptr<BatchJob> job;
+  TextOptions text;             ///< Complete but for what the model decides.
+  std::string ledger_directory; ///< "" = no ledger.
+  std::int64_t inflight_max = 256;
+  bool tell_pieces = false;
+  actors::StageTap tap; ///< May be empty.
+};
+
+/// Engine options of a rank group.
+engine::EngineOptions engine_options(const SystemConfig& config, const RankGroupConfig& group);
+
+/// Opens the engines of all ranks of `config`, one set of weights for all CPU ranks.
+struct OpenedRank {
+  std::string name; ///< "prefill-0"
+  RankGroupConfig group;
+  std::shared_ptr<engine::Engine> engine;
+};
+Result<std::vector<OpenedRank>> open_ranks(const SystemConfig& config);
+
+/// What was spawned, and what it counts.
+struct SystemActors {
+  std::shared_ptr<actors::Peers> peers = std::make_shared<actors::Peers>();
+  std::shared_ptr<actors::ShellCounters> counters = std::make_shared<actors::ShellCounters>();
+  std::shared_ptr<actors::Ledger> ledger;                          ///< May be null.
+  std::vector<std::shared_ptr<actors::RankTotals>> totals;         ///< Ascending by rank.
+  std::shared_ptr<Histogram> ttft = std::make_shared<Histogram>(); ///< Written by the driver.
+  std::shared_ptr<Histogram> tpot = std::make_shared<Histogram>();
+};
+
+/// Spawns all actors. Nothing runs before start().
+///
+/// @param threads   Threads::own in production, Threads::shared under virtual time
+/// @param listener  hears JobState and Piece; may be empty
+SystemActors spawn_system(caf::actor_system& system, actors::Threads threads,
+                          const SystemOptions& options, const std::vector<OpenedRank>& ranks,
+                          const caf::actor& listener);
+
+/// First messages: ranks announce themselves, the driver asks for lines.
+void start(const SystemActors& all);
+
+} // namespace troupe::app

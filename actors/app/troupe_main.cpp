@@ -1,0 +1,337 @@
+// The executable: words and flags → arguments → one command. The one source with CLI11.
+
+#include "actors/app/commands.hpp"
+#include "schedulers/core/options.hpp"
+
+#include <CLI/CLI.hpp>
+
+#include <csignal>
+#include <cstdio>
+#include <functional>
+#include <iostream>
+#include <memory>
+#include <set>
+
+namespace troupe::app {
+
+namespace {
+
+constexpr const char* kAbout =
+    "Troupe: an actor-model coordinator and inference engine for DeepSeek-V4.1-style models.";
+constexpr const char* kOverviewFooter =
+    "troupe help COMMAND explains a command.\n\nExample:\n  troupe batch --model "
+    "examples/models/nano-v4.1 \\\n    --input prompts.jsonl --output results.jsonl";
+
+std::string version_text() {
+  std::string out = "troupe " TROUPE_VERSION "\n";
+  out += "build      " TROUPE_BUILD_TYPE ", sanitizers " TROUPE_SANITIZERS "\n";
+  out += "compiler   " TROUPE_COMPILER "\n";
+  out += "devices    cpu, null\n";
+  return out;
+}
+
+/// All commands with their arguments; they live as long as the parser.
+class CommandLine {
+public:
+  CommandLine() {
+    app_.footer(kOverviewFooter);
+    app_.set_help_flag("-h,--help", "This text");
+    app_.add_flag("--version", wants_version_, "Version and build options");
+    add_batch();
+    add_generate();
+    add_verify();
+    add_inspect();
+    add_tokenize();
+    add_config();
+  }
+
+  int run(int argc, char** argv) {
+    if (argc < 2) {
+      std::cout << app_.help();
+      return kExitDone;
+    }
+    const std::string word = argv[1];
+    if (word == "help") {
+      return help(argc, argv);
+    }
+    if (word.rfind('-', 0) != 0 && !names().contains(word)) {
+      return unknown_word(word);
+    }
+    try {
+      app_.parse(argc, argv);
+    } catch (const CLI::CallForHelp&) {
+      std::cout << help_of(chosen());
+      return kExitDone;
+    } catch (const CLI::ParseError& error) {
+      return usage_error(error);
+    }
+    if (wants_version_) {
+      std::cout << version_text();
+      return kExitDone;
+    }
+    return run_ ? run_() : usage("a command is missing");
+  }
+
+private:
+  CLI::App* command(const char* name, const char* about, const char* example,
+                    CommonArguments& common) {
+    CLI::App* sub = app_.add_subcommand(name, about);
+    sub->footer(std::string("Example:\n  ") + example);
+    add_common(sub, common);
+    return sub;
+  }
+
+  static void add_common(CLI::App* sub, CommonArguments& common) {
+    const std::string group = "Common options";
+    sub->add_option("--config", common.config, "System file; default: compiled in")
+        ->type_name("FILE")
+        ->group(group);
+    sub->add_option("--set", common.sets, "Overrides the file, as in limits.inflight_max=64")
+        ->type_name("KEY=VALUE")
+        ->expected(1)
+        ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
+        ->group(group);
+    sub->add_flag("--json", common.json, "JSON on standard output, nothing else there")
+        ->group(group);
+    sub->add_option("--log-level", common.log_level, "What is told on standard error")
+        ->check(CLI::IsMember({"trace", "debug", "info", "warn", "error"}))
+        ->type_name("LEVEL")
+        ->group(group);
+    sub->add_flag("--quiet", common.quiet, "No progress, no summary, errors only")->group(group);
+  }
+
+  static void add_model(CLI::App* sub, std::string& model) {
+    sub->add_option("--model", model, "Checkpoint folder; default: model.path")->type_name("DIR");
+  }
+
+  void add_batch() {
+    BatchArguments& a = batch_;
+    CLI::App* sub =
+        command("batch", "Runs an offline job through the actors",
+                "troupe batch --model DIR --input in.jsonl --output out.jsonl", a.common);
+    add_model(sub, a.model);
+    sub->add_option("--input", a.input, "OpenAI batch lines; - reads standard input")
+        ->type_name("FILE")
+        ->required();
+    sub->add_option("--output", a.output, "Answers, one line a request")->type_name("FILE");
+    sub->add_option("--errors", a.errors, "Refused lines; default: OUTPUT with .errors")
+        ->type_name("FILE");
+    sub->add_option("--policies", a.policies, "Policy file")->type_name("FILE");
+    sub->add_option("--order", a.order, "Of the output: completion (default) or input")
+        ->check(CLI::IsMember({"completion", "input"}))
+        ->type_name("ORDER");
+    sub->add_option("--inflight-max", a.inflight_max, "Lines in work at once")
+        ->check(CLI::Range(1, 1'000'000))
+        ->type_name("N");
+    sub->add_option("--summary", a.summary, "Writes the summary as JSON")->type_name("FILE");
+    sub->add_flag("--restart", a.restart, "Begins anew, whatever is there");
+    sub->add_flag("--check", a.check, "Only checks the input; bad lines on standard output");
+    sub->callback([this] {
+      run_ = [this] {
+        if (!batch_.check && batch_.output.empty()) {
+          return usage("batch: --output is missing");
+        }
+        return command_batch(batch_);
+      };
+    });
+  }
+
+  void add_generate() {
+    GenerateArguments& a = generate_;
+    CLI::App* sub = command("generate", "One answer on the terminal as it comes",
+                            "troupe generate --model DIR \"Count from 1 to 5.\"", a.common);
+    add_model(sub, a.model);
+    sub->add_option("prompt", a.prompt, "What to answer")->type_name("PROMPT");
+    sub->add_flag("--chat", a.chat, "A conversation");
+    sub->add_option("--max-tokens", a.max_tokens, "New tokens at most")
+        ->check(CLI::Range(1, 393'216))
+        ->type_name("N");
+    sub->add_option("--policies", a.policies, "Policy file")->type_name("FILE");
+    sub->callback([this] { run_ = [this] { return command_generate(generate_); }; });
+  }
+
+  void add_verify() {
+    VerifyArguments& a = verify_;
+    CLI::App* sub = command("verify", "Compares the engine with golden files",
+                            "troupe verify --model DIR goldens/*.safetensors", a.common);
+    add_model(sub, a.model);
+    sub->add_option("golden", a.goldens, "Golden files, or folders of them")
+        ->type_name("GOLDEN")
+        ->required();
+    sub->add_flag("--verbose", a.verbose, "Each tensor and each row outside");
+    sub->callback([this] { run_ = [this] { return command_verify(verify_); }; });
+  }
+
+  void add_inspect() {
+    InspectArguments& a = inspect_;
+    CLI::App* sub = command("inspect", "What a checkpoint is made of; reads headers only",
+                            "troupe inspect examples/models/nano-v4.1", a.common);
+    sub->add_option("model", a.model, "Checkpoint folder")->type_name("DIR")->required();
+    sub->callback([this] { run_ = [this] { return command_inspect(inspect_); }; });
+  }
+
+  void add_tokenize() {
+    TokenizeArguments& a = tokenize_;
+    CLI::App* sub = command("tokenize", "Text to token ids and back, one JSON object a line",
+                            "echo '{\"text\": \"Hello\"}' | troupe tokenize --model DIR", a.common);
+    add_model(sub, a.model);
+    sub->add_option("--input", a.input, "Lines; default: standard input")->type_name("FILE");
+    CLI::Option* decode = sub->add_flag("--decode", a.decode, "{\"ids\": [...]} to text");
+    CLI::Option* plain = sub->add_flag("--plain", a.plain, "Matches no added tokens");
+    CLI::Option* chat = sub->add_flag("--chat", a.chat, "Each line is a chat request body");
+    decode->excludes(plain)->excludes(chat);
+    plain->excludes(chat);
+    sub->callback([this] { run_ = [this] { return command_tokenize(tokenize_); }; });
+  }
+
+  void add_config() {
+    CLI::App* sub = app_.add_subcommand("config", "Checks or shows a system file");
+    sub->footer("Example:\n  troupe config show configs/local.toml --set rank.prefill.count=2");
+    sub->require_subcommand(1);
+    for (const char* what : {"check", "show"}) {
+      const bool is_show = std::string(what) == "show";
+      CLI::App* one =
+          sub->add_subcommand(what, is_show ? "The resolved configuration as TOML, defaults marked"
+                                            : "Exit code 0 when it is valid, 2 when not");
+      one->footer(std::string("Example:\n  troupe config ") + what + " configs/local.toml");
+      one->add_option("file", config_.file, "System file")->type_name("FILE")->required();
+      add_common(one, config_.common);
+      one->callback([this, is_show] {
+        config_.show = is_show;
+        run_ = [this] { return command_config(config_); };
+      });
+    }
+  }
+
+  void add_bench() {
+    BenchArguments& a = bench_;
+    CLI::App* sub = command("bench", "Speed as ratios against a floor of the same run",
+                            "troupe bench engine --model DIR", a.common);
+    sub->add_option("what", a.what, "engine or messages")
+        ->check(CLI::IsMember({"engine", "messages"}))
+        ->type_name("WHAT")
+        ->required();
+    add_model(sub, a.model);
+    sub->callback([this] { run_ = [this] { return command_bench(bench_); }; });
+  }
+
+  std::set<std::string> names() const {
+    std::set<std::string> out = {"help"};
+    for (const CLI::App* sub : app_.get_subcommands([](const CLI::App*) { return true; })) {
+      out.insert(sub->get_name());
+    }
+    return out;
+  }
+
+  /// The innermost command that was named.
+  const CLI::App* chosen() const {
+    const CLI::App* at = &app_;
+    while (!at->get_subcommands().empty()) {
+      at = at->get_subcommands().front();
+    }
+    return at;
+  }
+
+  std::string help_of(const CLI::App* at) const {
+    if (at == &app_) {
+      return at->help();
+    }
+    const std::string path = "troupe " + path_of(at);
+    return at->help(path.substr(0, path.rfind(' ')));
+  }
+
+  int help(int argc, char** argv) {
+    CLI::App* at = &app_;
+    for (int i = 2; i < argc; ++i) {
+      CLI::App* next = nullptr;
+      for (CLI::App* sub : at->get_subcommands([](CLI::App*) { return true; })) {
+        if (sub->get_name() == argv[i]) {
+          next = sub;
+        }
+      }
+      if (next == nullptr) {
+        return unknown_word(argv[i]);
+      }
+      at = next;
+    }
+    std::cout << help_of(at);
+    return kExitDone;
+  }
+
+  int unknown_word(const std::string& word) const {
+    const std::string near = nearest_name(word, names());
+    std::string message = "there is no command \"" + word + "\"";
+    if (!near.empty()) {
+      message += "; did you mean \"" + near + "\"?";
+    }
+    return usage(message + (near.empty() ? "; " : " ") + "`troupe help` lists all");
+  }
+
+  static int usage(const std::string& message) { return fail(kExitRefused, message); }
+
+  int usage_error(const CLI::ParseError& error) const {
+    const CLI::App* at = chosen();
+    std::string message = error.what();
+    while (!message.empty() && message.back() == '\n') {
+      message.pop_back();
+    }
+    // A misspelt flag is the cause of a required one that is missing.
+    if (at->remaining_size(true) > 0) {
+      message = unknown_argument(at);
+    }
+    const std::string name = at == &app_ ? "" : at->get_name() + ": ";
+    return usage(name + message + "; `troupe" + (name.empty() ? "" : " help " + path_of(at)) +
+                 "` explains");
+  }
+
+  std::string path_of(const CLI::App* at) const {
+    const CLI::App* parent = at->get_parent();
+    const bool is_top = parent == nullptr || parent == &app_;
+    return is_top ? at->get_name() : path_of(parent) + " " + at->get_name();
+  }
+
+  static std::string unknown_argument(const CLI::App* at) {
+    std::string extra;
+    for (const std::string& word : at->remaining(true)) {
+      if (extra.empty() || (word.rfind("--", 0) == 0 && extra.rfind("--", 0) != 0)) {
+        extra = word.substr(0, word.find('='));
+      }
+    }
+    std::set<std::string> known;
+    for (const CLI::Option* option : at->get_options()) {
+      for (const std::string& name : option->get_lnames()) {
+        known.insert("--" + name);
+      }
+    }
+    const std::string near = nearest_name(extra, known);
+    std::string message = "\"" + extra + "\" was not expected";
+    if (!near.empty()) {
+      message += ", did you mean \"" + near + "\"?";
+    }
+    return message;
+  }
+
+  CLI::App app_{kAbout, "troupe"};
+  std::function<int()> run_;
+  bool wants_version_ = false;
+  BatchArguments batch_;
+  GenerateArguments generate_;
+  VerifyArguments verify_;
+  InspectArguments inspect_;
+  TokenizeArguments tokenize_;
+  ConfigArguments config_;
+  BenchArguments bench_;
+};
+
+} // namespace
+
+int troupe_main(int argc, char** argv) {
+  // A reader that goes away ends a write with an error, not the process.
+  std::signal(SIGPIPE, SIG_IGN);
+  CommandLine line;
+  return line.run(argc, argv);
+}
+
+} // namespace troupe::app
+
+int main(int argc, char** argv) { return troupe::app::troupe_main(argc, argv); }

@@ -1,0 +1,154 @@
+#include "schedulers/core/options.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <limits>
+#include <utility>
+#include <vector>
+
+namespace troupe {
+namespace {
+
+std::string shown(const OptionValue& value) {
+  if (const auto* flag = std::get_if<bool>(&value.value)) return *flag ? "true" : "false";
+  if (const auto* number = std::get_if<std::int64_t>(&value.value)) return std::to_string(*number);
+  if (const auto* real = std::get_if<double>(&value.value)) return std::to_string(*real);
+  return '"' + std::get<std::string>(value.value) + '"';
+}
+
+/// Thousandths as a decimal number: 1500 is "1.5".
+std::string decimal(std::int64_t thousandths) {
+  std::string text = std::to_string(thousandths / 1000);
+  if (thousandths < 0 && thousandths > -1000) text = "-0";
+  const std::int64_t rest = std::abs(thousandths % 1000);
+  if (rest == 0) return text;
+  std::string digits = std::to_string(1000 + rest).substr(1);
+  while (digits.back() == '0')
+    digits.pop_back();
+  return text + "." + digits;
+}
+
+/// Edit distance with neighbours swapped at cost 1 (optimal string alignment).
+std::size_t distance(const std::string& a, const std::string& b) {
+  std::vector<std::vector<std::size_t>> d(a.size() + 1, std::vector<std::size_t>(b.size() + 1));
+  for (std::size_t i = 0; i <= a.size(); ++i)
+    d[i][0] = i;
+  for (std::size_t j = 0; j <= b.size(); ++j)
+    d[0][j] = j;
+  for (std::size_t i = 1; i <= a.size(); ++i) {
+    for (std::size_t j = 1; j <= b.size(); ++j) {
+      const std::size_t replaced = d[i - 1][j - 1] + (a[i - 1] == b[j - 1] ? 0 : 1);
+      d[i][j] = std::min({d[i - 1][j] + 1, d[i][j - 1] + 1, replaced});
+      if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1]) {
+        d[i][j] = std::min(d[i][j], d[i - 2][j - 2] + 1);
+      }
+    }
+  }
+  return d[a.size()][b.size()];
+}
+
+} // namespace
+
+const OptionValue* OptionTable::find(const std::string& key) {
+  known_.insert(key);
+  const auto found = values_.find(key);
+  return found == values_.end() ? nullptr : &found->second;
+}
+
+void OptionTable::fail(const OptionValue& at, const std::string& key, ErrorCode code,
+                       const std::string& message) {
+  if (first_error_.code != ErrorCode::ok) return;
+  const std::string place = at.where.empty() ? "" : at.where + ": ";
+  const std::string path = name_.empty() ? key : name_ + "." + key;
+  first_error_ = Error{code, place + path + ": " + message};
+}
+
+std::int64_t OptionTable::integer(const std::string& key, std::int64_t fallback,
+                                  std::int64_t lowest, std::int64_t highest) {
+  const OptionValue* found = find(key);
+  if (found == nullptr) return fallback;
+  const auto* number = std::get_if<std::int64_t>(&found->value);
+  if (number != nullptr && *number >= lowest && *number <= highest) return *number;
+  fail(*found, key, ErrorCode::bad_argument,
+       "found " + shown(*found) + ", expected a whole number from " + std::to_string(lowest) +
+           " to " + std::to_string(highest));
+  return fallback;
+}
+
+bool OptionTable::boolean(const std::string& key, bool fallback) {
+  const OptionValue* found = find(key);
+  if (found == nullptr) return fallback;
+  if (const auto* flag = std::get_if<bool>(&found->value)) return *flag;
+  fail(*found, key, ErrorCode::bad_argument, "found " + shown(*found) + ", expected true or false");
+  return fallback;
+}
+
+std::string OptionTable::text(const std::string& key, const std::string& fallback) {
+  const OptionValue* found = find(key);
+  if (found == nullptr) return fallback;
+  if (const auto* words = std::get_if<std::string>(&found->value)) return *words;
+  fail(*found, key, ErrorCode::bad_argument,
+       "found " + shown(*found) + ", expected a text in quotes");
+  return fallback;
+}
+
+std::int64_t OptionTable::thousandths(const std::string& key, std::int64_t fallback,
+                                      std::int64_t lowest, std::int64_t highest) {
+  const OptionValue* found = find(key);
+  if (found == nullptr) return fallback;
+  double real = std::numeric_limits<double>::quiet_NaN();
+  if (const auto* number = std::get_if<std::int64_t>(&found->value)) {
+    real = static_cast<double>(*number);
+  } else if (const auto* given = std::get_if<double>(&found->value)) {
+    real = *given;
+  }
+  // The bounds are compared as reals first, so that the conversion below cannot overflow.
+  if (real * 1000.0 >= static_cast<double>(lowest) - 0.5 &&
+      real * 1000.0 <= static_cast<double>(highest) + 0.5) {
+    return std::clamp<std::int64_t>(std::llround(real * 1000.0), lowest, highest);
+  }
+  fail(*found, key, ErrorCode::bad_argument,
+       "found " + shown(*found) + ", expected a number from " + decimal(lowest) + " to " +
+           decimal(highest));
+  return fallback;
+}
+
+Status OptionTable::finish() const {
+  if (first_error_.code != ErrorCode::ok) return Status(first_error_);
+  for (const auto& [key, value] : values_) {
+    if (known_.count(key) != 0) continue;
+    const std::string place = value.where.empty() ? "" : value.where + ": ";
+    const std::string path = name_.empty() ? key : name_ + "." + key;
+    std::string message = place + path + ": unknown key";
+    const std::string near = nearest_name(key, known_);
+    if (!near.empty()) {
+      message += "; did you mean \"" + near + "\"?";
+    } else if (known_.empty()) {
+      message += "; this table takes no options";
+    } else {
+      message += "; valid:";
+      for (const std::string& known : known_)
+        message += " " + known;
+    }
+    return Status(ErrorCode::unknown_key, message);
+  }
+  return {};
+}
+
+std::string nearest_name(const std::string& word, const std::set<std::string>& known) {
+  constexpr std::size_t kLengthMax = 64; // Longer words are no typing slip of a name.
+  if (word.size() > kLengthMax) return {};
+  std::string best;
+  std::size_t best_distance = std::max<std::size_t>(2, word.size() / 3) + 1;
+  for (const std::string& name : known) {
+    const std::size_t d = distance(word, name);
+    if (d < best_distance && d < std::max(word.size(), name.size())) {
+      best = name;
+      best_distance = d;
+    }
+  }
+  return best;
+}
+
+} // namespace troupe

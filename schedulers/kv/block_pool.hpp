@@ -1,0 +1,50 @@
+// Accounts of a rank's kv blocks: ids and counts, no bytes.
+//
+// A block is free, promised (counted, no id yet) or used (has an id and one owner). Promising first
+// makes later growth certain, so nothing is ever overcommitted.
+
+#pragma once
+
+#include "schedulers/core/ids.hpp"
+#include "schedulers/core/result.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace troupe::sched {
+
+/// Pool of `total` blocks with ids 0 .. total-1; the lowest free id is taken first.
+///
+///   Cost     O(log blocks) to take or give back one, O(blocks) to check
+///   Errors   misuse (double free, taking without a promise) is a bug
+class BlockPool {
+public:
+  explicit BlockPool(std::int64_t total);
+
+  /// Promises `count` blocks; false, and no change, when so many are not free.
+  [[nodiscard]] bool reserve(std::int64_t count);
+  /// Takes back a promise. @pre count <= promised()
+  void unreserve(std::int64_t count);
+  /// Turns one promised block into a used one. @pre promised() >= 1
+  KvBlockId take();
+  /// Frees used blocks. @pre each is used
+  void give_back(std::span<const KvBlockId> blocks);
+
+  std::int64_t total() const noexcept { return static_cast<std::int64_t>(used_.size()); }
+  std::int64_t used() const noexcept {
+    return total() - static_cast<std::int64_t>(free_ids_.size());
+  }
+  std::int64_t promised() const noexcept { return promised_; }
+  std::int64_t free() const noexcept { return total() - used() - promised_; }
+
+  /// free + used + promised = total, each id exactly once free or used.
+  Status check() const;
+
+private:
+  std::vector<std::int32_t> free_ids_; ///< Heap, lowest id on top.
+  std::vector<bool> used_;             ///< [total]
+  std::int64_t promised_ = 0;
+};
+
+} // namespace troupe::sched

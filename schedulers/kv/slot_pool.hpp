@@ -1,0 +1,38 @@
+// Accounts of a rank's state slots: the fixed-size state of one sequence each.
+
+#pragma once
+
+#include "schedulers/core/ids.hpp"
+#include "schedulers/core/result.hpp"
+
+#include <cstdint>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace troupe::sched {
+
+/// Pool of `total` slots with ids 0 .. total-1; the lowest free id is taken first. A reservation
+/// takes its slot at once, so that reserved and used are the same.
+class SlotPool {
+public:
+  explicit SlotPool(std::int64_t total);
+
+  /// The lowest free slot, or none.
+  [[nodiscard]] std::optional<StateSlotId> take();
+  /// @pre the slot is used
+  void give_back(StateSlotId slot);
+
+  std::int64_t total() const noexcept { return static_cast<std::int64_t>(used_.size()); }
+  std::int64_t free() const noexcept { return static_cast<std::int64_t>(free_ids_.size()); }
+  std::int64_t used() const noexcept { return total() - free(); }
+
+  /// Each id exactly once free or used.
+  Status check() const;
+
+private:
+  std::set<StateSlotId> free_ids_;
+  std::vector<bool> used_; ///< [total]
+};
+
+} // namespace troupe::sched

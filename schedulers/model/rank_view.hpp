@@ -1,0 +1,65 @@
+// One rank's snapshot, corrected by what its reader already promised since then.
+
+#pragma once
+
+#include "schedulers/core/ids.hpp"
+#include "schedulers/model/request_view.hpp"
+#include "schedulers/model/role.hpp"
+
+#include <cstdint>
+
+namespace troupe::sched {
+
+/// A rank as a router or balancer sees it.
+///
+/// Free counts have the reader's own assignments and reservations subtracted that no report covers
+/// yet; running, context_tokens and work_ps have them added.
+struct RankView {
+  RankRef rank;
+  Role role = Role::both;
+  bool draining = false;
+  bool held = false; ///< Kept for an earlier request that waits for this rank's resources.
+  std::int64_t block_tokens = 1;
+  std::int64_t context_max = 0; ///< 0 = no limit known.
+  std::int64_t kv_blocks_free = 0;
+  std::int64_t kv_blocks_total = 0;
+  std::int64_t slots_free = 0;
+  std::int64_t slots_total = 0;
+  std::int64_t running = 0;        ///< Sequences that decode or will soon.
+  std::int64_t context_tokens = 0; ///< Of those.
+  std::int64_t queued = 0;         ///< Requests routed here whose prefill is not complete.
+  std::int64_t work_ps = 0;        ///< Queue estimate W of policies.md section 2.1.
+  std::int64_t as_of_us = 0;       ///< When the snapshot was received.
+};
+
+/// A request that needs a rank.
+struct PlacementQuery {
+  RequestView request;
+  RankRef source; ///< Rank that holds the KV; zero for a prefill.
+};
+
+/// kv blocks for `positions` tokens.
+constexpr std::int64_t blocks_for(std::int64_t positions, std::int64_t block_tokens) noexcept {
+  return positions <= 0 ? 0 : (positions - 1) / block_tokens + 1;
+}
+
+/// kv blocks that `rank` reserves for `query`: the worst case of what happens there.
+constexpr std::int64_t blocks_needed(const PlacementQuery& query, const RankView& rank) noexcept {
+  const std::int64_t positions =
+      decodes(rank.role) ? query.request.positions_max() : query.request.total();
+  return blocks_for(positions, rank.block_tokens);
+}
+
+/// Whether `rank` could take `query` if it were empty.
+constexpr bool could_fit(const PlacementQuery& query, const RankView& rank) noexcept {
+  return blocks_needed(query, rank) <= rank.kv_blocks_total && rank.slots_total >= 1 &&
+         (rank.context_max <= 0 || query.request.positions_max() <= rank.context_max);
+}
+
+/// Whether `rank` may be chosen for `query` now: what validate.hpp demands of an answer.
+constexpr bool has_room(const PlacementQuery& query, const RankView& rank) noexcept {
+  return !rank.draining && !rank.held && rank.slots_free >= 1 &&
+         blocks_needed(query, rank) <= rank.kv_blocks_free && could_fit(query, rank);
+}
+
+} // namespace troupe::sched

@@ -1,0 +1,47 @@
+#include "schedulers/model/reason.hpp"
+
+namespace troupe::sched {
+
+std::string_view reason_name(Reason reason) noexcept {
+  switch (reason) {
+  case Reason::unset:
+    return "unset";
+  case Reason::only_choice:
+    return "only_choice";
+  case Reason::lowest_score:
+    return "lowest_score";
+  case Reason::tie_lowest_id:
+    return "tie_lowest_id";
+  case Reason::next_in_turn:
+    return "next_in_turn";
+  case Reason::in_place:
+    return "in_place";
+  case Reason::admitted:
+    return "admitted";
+  case Reason::meets_deadline:
+    return "meets_deadline";
+  case Reason::misses_deadline:
+    return "misses_deadline";
+  case Reason::no_target:
+    return "no_target";
+  case Reason::within_budget:
+    return "within_budget";
+  case Reason::budget_reached:
+    return "budget_reached";
+  case Reason::budget_too_small:
+    return "budget_too_small";
+  case Reason::nothing_to_do:
+    return "nothing_to_do";
+  case Reason::no_room:
+    return "no_room";
+  case Reason::no_rank:
+    return "no_rank";
+  case Reason::in_order:
+    return "in_order";
+  case Reason::replaced_invalid:
+    return "replaced_invalid";
+  }
+  return "unknown";
+}
+
+} // namespace troupe::sched

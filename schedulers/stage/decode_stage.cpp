@@ -1,0 +1,536 @@
+#include "schedulers/stage/decode_stage.hpp"
+
+#include "schedulers/core/rng.hpp"
+#include "schedulers/policy/validate.hpp"
+#include "schedulers/stage/handoff_stage.hpp"
+#include "schedulers/stage/policy_slot.hpp"
+#include "schedulers/stage/rank_book.hpp"
+
+#include <algorithm>
+#include <deque>
+#include <map>
+#include <set>
+#include <string>
+#include <vector>
+
+namespace troupe::sched {
+namespace {
+
+/// A request between the end of its prefill and its own end, in order.
+enum class Where : std::uint8_t {
+  waiting,     ///< For room or its turn; the source keeps it under a lease.
+  handing_off, ///< A try is under way in the handoff stage.
+  decoding,    ///< Adopted: the decode rank owns it.
+};
+
+struct Entry {
+  PrefillDone done;
+  Where where = Where::waiting;
+  RankRef target;
+  std::uint32_t tries = 0;   ///< That failed.
+  std::set<RankId> avoid;    ///< Ranks of failed tries, while others are left.
+  bool blocked = false;      ///< "No room" is in the ledger already.
+  std::uint64_t arrival = 0; ///< Order of the queue.
+};
+
+} // namespace
+
+struct DecodeStage::State {
+  DecodeOptions options;
+  PolicySlot<HandoffPolicy> handoff_policy;
+  PolicySlot<DecodeBalancer> balancer;
+  Rng rng;
+  DecodeCounts counts;
+  RankBook book;
+  std::map<RankId, Incarnation> dead; ///< Newest life of each rank that ended.
+  HandoffStage handoffs;
+  std::map<RequestRef, Entry> entries;
+  std::map<std::uint64_t, RequestRef> waiting; ///< By arrival.
+  std::set<RequestRef> cancelled;
+  std::deque<RequestRef> cancelled_order;
+  std::uint64_t arrivals = 0;
+  bool renewing = false;
+  bool retrying = false;
+
+  State(const DecodeOptions& given, const PolicySet& set, const PolicyRegistry& registry)
+      : options(given), handoff_policy("handoff", set, registry),
+        balancer("decode_balancer", set, registry), rng(draw(given.seed, 2, Purpose::policy)),
+        handoffs(given.lease_us, given.handoff_timeout_us) {}
+
+  // -- helpers -----------------------------------------------------------------------------------
+
+  PolicyContext context(std::int64_t now_us) {
+    PolicyContext ctx;
+    ctx.now_us = now_us;
+    ctx.rng = &rng;
+    ctx.epoch = balancer.epoch();
+    ctx.cost_model = &options.cost_model;
+    return ctx;
+  }
+
+  static RequestView view_of(const PrefillDone& done) {
+    RequestView view;
+    view.ref = done.ref;
+    // new_tokens_max counts the whole answer; what is left of the prompt is the difference.
+    view.prompt = done.positions_max - done.new_tokens_max;
+    view.answered = done.answered;
+    view.done = view.total();
+    view.new_tokens_max = done.new_tokens_max;
+    return view;
+  }
+
+  std::vector<RankView> decode_views() const {
+    std::vector<RankView> views;
+    for (const auto& [id, rank] : book.ranks()) {
+      if (decodes(rank.up.role)) views.push_back(RankBook::view(rank));
+    }
+    return views;
+  }
+
+  std::int64_t& count_of(Where where) {
+    return where == Where::waiting       ? counts.waiting
+           : where == Where::handing_off ? counts.handing_off
+                                         : counts.decoding;
+  }
+
+  void move(Entry& entry, Where where) {
+    --count_of(entry.where);
+    entry.where = where;
+    ++count_of(where);
+  }
+
+  /// A refused rank counts as full until it reports; the timer bounds that, should nothing come.
+  void retry_later(std::int64_t now_us, Effects& effects) {
+    if (retrying) return;
+    retrying = true;
+    effects.timer(TimerKind::retry, 0, now_us + options.retry_us);
+  }
+
+  void keep_renewing(std::int64_t now_us, Effects& effects) {
+    if (renewing) return;
+    renewing = true;
+    effects.timer(TimerKind::renew, 0, now_us + std::max<std::int64_t>(1, options.lease_us / 3));
+  }
+
+  // -- table -------------------------------------------------------------------------------------
+
+  void leave_target(const Entry& entry) {
+    if (RankEntry* rank = book.current(entry.target)) rank->promises.erase(entry.done.ref);
+  }
+
+  void erase(const RequestRef& ref) {
+    const auto found = entries.find(ref);
+    leave_target(found->second);
+    waiting.erase(found->second.arrival);
+    handoffs.drop(ref);
+    --count_of(found->second.where);
+    entries.erase(found);
+  }
+
+  void wait(Entry& entry) {
+    leave_target(entry);
+    move(entry, Where::waiting);
+    entry.target = {};
+    waiting[entry.arrival] = entry.done.ref;
+  }
+
+  /// Stops a request here: whoever holds it may free it.
+  void give_up(const RequestRef& ref, ErrorCode reason, Effects& effects) {
+    Entry& entry = entries.at(ref);
+    if (entry.where == Where::decoding) {
+      effects.send_rank(Release{ref, entry.target, reason});
+    } else {
+      handoffs.cancel(ref, reason, effects);
+      effects.send_rank(Release{ref, entry.done.rank, reason});
+    }
+    erase(ref);
+  }
+
+  void end(const RequestRef& ref, ErrorCode code, bool retryable, std::string detail,
+           Effects& effects) {
+    give_up(ref, code, effects);
+    effects.send(Peer::driver, Ended{ref, code, retryable, std::move(detail)});
+  }
+
+  void remember_cancelled(const RequestRef& ref) {
+    if (options.cancelled_max <= 0 || !cancelled.insert(ref).second) return;
+    cancelled_order.push_back(ref);
+    while (static_cast<std::int64_t>(cancelled_order.size()) > options.cancelled_max) {
+      cancelled.erase(cancelled_order.front());
+      cancelled_order.pop_front();
+    }
+  }
+
+  // -- placement ---------------------------------------------------------------------------------
+
+  /// Places what fits, in the order of arrival. As in the prefill queue, a request without room
+  /// keeps every rank that could ever hold it from those behind it.
+  void dispatch(std::int64_t now_us, Effects& effects) {
+    if (waiting.empty()) return;
+    std::vector<RankView> ranks = decode_views();
+    const auto open = [](const RankView& rank) {
+      return !rank.draining && !rank.held && rank.slots_free >= 1;
+    };
+    const std::map<std::uint64_t, RequestRef> order = waiting;
+    for (const auto& [arrival, ref] : order) {
+      if (std::none_of(ranks.begin(), ranks.end(), open)) return;
+      Entry& entry = entries.at(ref);
+      const PlacementQuery query{view_of(entry.done), entry.done.rank};
+      const Verdict verdict = place(entry, query, ranks, now_us, effects);
+      if (verdict == Verdict::never) {
+        end(ref, ErrorCode::never_fits, false, why_never(query), effects);
+      } else if (verdict == Verdict::no_room) {
+        for (RankView& rank : ranks)
+          rank.held = rank.held || could_fit(query, rank);
+      }
+    }
+  }
+
+  enum class Verdict : std::uint8_t { placed, no_room, paced, never };
+
+  Verdict place(Entry& entry, const PlacementQuery& query, std::vector<RankView>& ranks,
+                std::int64_t now_us, Effects& effects) {
+    const bool fits = std::any_of(ranks.begin(), ranks.end(),
+                                  [&](const RankView& rank) { return could_fit(query, rank); });
+    if (!fits) return Verdict::never;
+    const PolicyContext ctx = context(now_us);
+    if (!may_start(entry, query, ctx, effects)) return Verdict::paced;
+    std::vector<RankView> views = ranks;
+    avoid_failed(entry, query, views);
+    const auto decision =
+        balancer.decide([&](DecodeBalancer& policy) { return policy.place(query, views, ctx); },
+                        [&](const auto& answer) { return validate(answer, query, views); },
+                        counts.invalid_decisions);
+    if (decision.value || !entry.blocked) {
+      Record made;
+      made.kind = balancer.kind();
+      made.policy = balancer.name(decision.reason);
+      made.epoch = balancer.epoch();
+      made.ref = entry.done.ref;
+      made.reason = decision.reason;
+      made.value = decision.value ? 1 : 0;
+      made.view_age_us = oldest_age_us(views, now_us);
+      std::vector<std::int64_t> scores;
+      if (decision.value) scores = decision.value->scores;
+      made.candidates = candidates_of(query, views, scores);
+      if (decision.value) made.rank = book.find(decision.value->rank)->up.rank;
+      effects.add(std::move(made));
+    }
+    entry.blocked = !decision.value;
+    if (!decision.value) return Verdict::no_room;
+    RankEntry& target = *book.find(decision.value->rank);
+    start(entry, target, blocks_needed(query, RankBook::view(target)), now_us, effects);
+    for (RankView& rank : ranks) {
+      if (rank.rank != target.up.rank) continue;
+      rank = RankBook::view(target);
+    }
+    return Verdict::placed;
+  }
+
+  /// Asks the handoff policy; "later" is answered again whenever a transfer ends.
+  bool may_start(Entry& entry, const PlacementQuery& query, const PolicyContext& ctx,
+                 Effects& effects) {
+    const HandoffQuery ask{query.request, entry.done.rank, entry.tries,
+                           handoffs.transfers_of(entry.done.rank), handoffs.transfers()};
+    const auto decision = handoff_policy.decide(
+        [&](HandoffPolicy& policy) { return policy.plan(ask, ctx); },
+        [&](const auto& answer) { return validate(answer, ask); }, counts.invalid_decisions);
+    if (decision.value && entry.blocked) return true; // Its start is in the ledger already.
+    Record made;
+    made.kind = handoff_policy.kind();
+    made.policy = handoff_policy.name(decision.reason);
+    made.epoch = handoff_policy.epoch();
+    made.ref = entry.done.ref;
+    made.rank = entry.done.rank;
+    made.reason = decision.reason;
+    made.value = decision.value ? 1 : 0;
+    if (decision.value || !entry.blocked) effects.add(std::move(made));
+    if (!decision.value) entry.blocked = true;
+    return decision.value.has_value();
+  }
+
+  /// Ranks of failed tries are left out as long as another one could ever hold the request.
+  static void avoid_failed(const Entry& entry, const PlacementQuery& query,
+                           std::vector<RankView>& views) {
+    const auto avoided = [&](const RankView& view) {
+      return entry.avoid.count(view.rank.rank) != 0;
+    };
+    const bool others = std::any_of(views.begin(), views.end(), [&](const RankView& view) {
+      return !avoided(view) && !view.draining && could_fit(query, view);
+    });
+    if (!others) return;
+    for (RankView& view : views)
+      view.held = view.held || avoided(view);
+  }
+
+  void start(Entry& entry, RankEntry& target, std::int64_t blocks, std::int64_t now_us,
+             Effects& effects) {
+    Promise promise;
+    promise.blocks = entry.done.in_place ? 0 : blocks;
+    promise.positions = entry.done.positions;
+    promise.room_confirmed = promise.room_covered = entry.done.in_place;
+    target.promises[entry.done.ref] = promise;
+    move(entry, Where::handing_off);
+    entry.target = target.up.rank;
+    waiting.erase(entry.arrival);
+    handoffs.start(entry.done, target.up.rank, now_us, effects);
+    counts.transfers += entry.done.in_place ? 0 : 1;
+  }
+
+  std::string why_never(const PlacementQuery& query) const {
+    std::int64_t largest = 0;
+    for (const auto& [id, rank] : book.ranks()) {
+      if (decodes(rank.up.role)) {
+        largest = std::max(largest, rank.up.kv_blocks * rank.up.block_tokens);
+      }
+    }
+    return "the request needs up to " + std::to_string(query.request.positions_max()) +
+           " tokens of KV; the largest decode rank holds " + std::to_string(largest) +
+           "; lower max_tokens or give kv.memory more";
+  }
+
+  // -- outcomes ----------------------------------------------------------------------------------
+
+  void failed(const HandoffOutcome& outcome, std::int64_t now_us, Effects& effects) {
+    Entry& entry = entries.at(outcome.ref);
+    if (outcome.code == ErrorCode::no_room && !entry.done.in_place) {
+      wait(entry); // The view was behind; waiting for room is no try.
+      return;
+    }
+    ++entry.tries;
+    entry.avoid.insert(entry.target.rank);
+    // An in-place sequence is where it is: if the rank does not have it, nobody does.
+    const bool lost = entry.done.in_place && outcome.code != ErrorCode::transfer_failed;
+    if (lost || entry.tries >= options.attempts_max) {
+      const ErrorCode code =
+          outcome.code == ErrorCode::stale ? ErrorCode::transfer_failed : outcome.code;
+      end(outcome.ref, code, true, outcome.detail + " (try " + std::to_string(entry.tries) + ")",
+          effects);
+      return;
+    }
+    ++counts.retried;
+    wait(entry);
+    if (entry.done.in_place) adopt_in_place(entry, now_us, effects);
+  }
+
+  /// The rank decodes where it prefilled; there is nothing to choose.
+  void adopt_in_place(Entry& entry, std::int64_t now_us, Effects& effects) {
+    RankEntry* rank = book.current(entry.done.rank);
+    if (rank == nullptr) {
+      end(entry.done.ref, ErrorCode::rank_lost, true, "the rank that holds it is gone", effects);
+      return;
+    }
+    Record made;
+    made.kind = balancer.kind();
+    made.policy = balancer.name(Reason::in_place);
+    made.epoch = balancer.epoch();
+    made.ref = entry.done.ref;
+    made.rank = entry.done.rank;
+    made.reason = Reason::in_place;
+    made.value = 1;
+    made.view_age_us = now_us - rank->as_of_us;
+    effects.add(std::move(made));
+    start(entry, *rank, 0, now_us, effects);
+  }
+
+  void settle(const HandoffOutcome& outcome, RankRef rank, std::int64_t now_us, Effects& effects) {
+    switch (outcome.what) {
+    case HandoffOutcome::What::nothing:
+      break;
+    case HandoffOutcome::What::stale:
+      ++counts.stale_dropped;
+      break;
+    case HandoffOutcome::What::reserved:
+      if (RankEntry* target = book.current(rank)) {
+        const auto promise = target->promises.find(outcome.ref);
+        if (promise != target->promises.end()) promise->second.room_confirmed = true;
+      }
+      break;
+    case HandoffOutcome::What::adopted: {
+      Entry& entry = entries.at(outcome.ref);
+      move(entry, Where::decoding);
+      counts.in_place += entry.done.in_place ? 1 : 0;
+      entry.done.manifest.clear();
+      if (RankEntry* target = book.current(rank)) {
+        const auto promise = target->promises.find(outcome.ref);
+        if (promise != target->promises.end()) promise->second.run_confirmed = true;
+      }
+      break;
+    }
+    case HandoffOutcome::What::failed:
+      failed(outcome, now_us, effects);
+      break;
+    }
+    dispatch(now_us, effects);
+  }
+
+  // -- ranks -------------------------------------------------------------------------------------
+
+  /// Requests that a rank holds or is about to hold.
+  void rank_gone(RankRef gone, std::int64_t now_us, Effects& effects) {
+    book.remove(gone);
+    dead[gone.rank] = gone.incarnation;
+    std::vector<RequestRef> touched;
+    for (const auto& [ref, entry] : entries) {
+      if (entry.done.rank == gone || entry.target == gone) touched.push_back(ref);
+    }
+    for (const RequestRef& ref : touched) {
+      Entry& entry = entries.at(ref);
+      const bool holder =
+          entry.where == Where::decoding ? entry.target == gone : entry.done.rank == gone;
+      if (holder) {
+        if (entry.where != Where::decoding) handoffs.cancel(ref, ErrorCode::rank_lost, effects);
+        effects.send(Peer::driver,
+                     Ended{ref, ErrorCode::rank_lost, true, "the rank that held it is gone"});
+        erase(ref);
+      } else if (entry.where == Where::handing_off) {
+        handoffs.drop(ref);
+        failed({HandoffOutcome::What::failed, ref, ErrorCode::rank_lost, "its decode rank is gone"},
+               now_us, effects);
+      }
+    }
+  }
+};
+
+DecodeStage::DecodeStage(const DecodeOptions& options, const PolicySet& set,
+                         const PolicyRegistry& registry)
+    : state_(std::make_unique<State>(options, set, registry)) {}
+
+DecodeStage::~DecodeStage() = default;
+
+const DecodeCounts& DecodeStage::counts() const noexcept { return state_->counts; }
+
+void DecodeStage::on(const PrefillDone& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  if (s.cancelled.count(event.ref) != 0) {
+    s.cancelled.erase(event.ref);
+    s.cancelled_order.erase(
+        std::find(s.cancelled_order.begin(), s.cancelled_order.end(), event.ref));
+    effects.send_rank(Release{event.ref, event.rank, ErrorCode::cancelled});
+    return;
+  }
+  if (s.entries.count(event.ref) != 0) {
+    ++s.counts.stale_dropped;
+    return;
+  }
+  const auto died = s.dead.find(event.rank.rank);
+  if (died != s.dead.end() && died->second >= event.rank.incarnation) {
+    effects.send(Peer::driver,
+                 Ended{event.ref, ErrorCode::rank_lost, true, "the rank that held it is gone"});
+    return;
+  }
+  if (static_cast<std::int64_t>(s.waiting.size()) >= s.options.waiting_max) {
+    effects.send_rank(Release{event.ref, event.rank, ErrorCode::no_room});
+    effects.send(Peer::driver, Ended{event.ref, ErrorCode::no_room, true,
+                                     "too many finished prefills wait for a decode rank"});
+    return;
+  }
+  Entry entry;
+  entry.done = event;
+  entry.arrival = ++s.arrivals;
+  Entry& kept = s.entries.emplace(event.ref, std::move(entry)).first->second;
+  ++s.counts.waiting;
+  s.keep_renewing(now_us, effects);
+  if (event.in_place) {
+    s.adopt_in_place(kept, now_us, effects);
+  } else {
+    s.wait(kept);
+    s.dispatch(now_us, effects);
+  }
+}
+
+void DecodeStage::on(const Cancel& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  if (s.entries.count(event.ref) == 0) {
+    s.remember_cancelled(event.ref);
+    return;
+  }
+  s.give_up(event.ref, event.reason, effects);
+  s.dispatch(now_us, effects);
+}
+
+void DecodeStage::on(const Reserved& event, std::int64_t now_us, Effects& effects) {
+  state_->settle(state_->handoffs.on(event, now_us, effects), event.rank, now_us, effects);
+}
+
+void DecodeStage::on(const Refused& event, std::int64_t now_us, Effects& effects) {
+  const HandoffOutcome outcome = state_->handoffs.on(event);
+  if (outcome.what == HandoffOutcome::What::failed && event.reason == ErrorCode::no_room) {
+    if (RankEntry* rank = state_->book.current(event.rank)) {
+      rank->refused = true;
+      state_->retry_later(now_us, effects);
+    }
+  }
+  state_->settle(outcome, event.rank, now_us, effects);
+}
+
+void DecodeStage::on(const TransferDone& event, std::int64_t now_us, Effects& effects) {
+  state_->settle(state_->handoffs.on(event, now_us, effects), event.rank, now_us, effects);
+}
+
+void DecodeStage::on(const Adopted& event, std::int64_t now_us, Effects& effects) {
+  state_->settle(state_->handoffs.on(event, effects), event.rank, now_us, effects);
+}
+
+void DecodeStage::on(const RankReport& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  if (!s.book.take(event, now_us)) {
+    ++s.counts.stale_dropped;
+    return;
+  }
+  for (const RequestRef& ref : event.freed) {
+    const auto found = s.entries.find(ref);
+    if (found == s.entries.end()) continue;
+    // The source of a finished handoff frees too; only the owner's word ends the request here.
+    if (found->second.where == Where::decoding && found->second.target == event.rank) s.erase(ref);
+  }
+  s.dispatch(now_us, effects);
+}
+
+void DecodeStage::on(const RankUp& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  if (const RankEntry* old = s.book.find(event.rank.rank);
+      old != nullptr && old->up.rank.incarnation < event.rank.incarnation) {
+    s.rank_gone(old->up.rank, now_us, effects);
+  }
+  if (!s.book.add(event, now_us)) {
+    ++s.counts.stale_dropped;
+    return;
+  }
+  s.dispatch(now_us, effects);
+}
+
+void DecodeStage::on(const RankDown& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  if (s.book.current(event.rank) == nullptr) {
+    ++s.counts.stale_dropped;
+    return;
+  }
+  s.rank_gone(event.rank, now_us, effects);
+  s.dispatch(now_us, effects);
+}
+
+void DecodeStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  if (event.kind == TimerKind::handoff) {
+    const HandoffOutcome outcome = s.handoffs.on_timeout(event.key, now_us, effects);
+    if (outcome.what == HandoffOutcome::What::failed) s.settle(outcome, {}, now_us, effects);
+    return;
+  }
+  if (event.kind == TimerKind::retry) {
+    s.retrying = false;
+    s.book.forget_refusals();
+    s.dispatch(now_us, effects);
+    return;
+  }
+  if (event.kind != TimerKind::renew) return;
+  s.renewing = false;
+  for (const auto& [ref, entry] : s.entries) {
+    if (entry.where == Where::decoding) continue;
+    s.keep_renewing(now_us, effects);
+    effects.send_rank(Renew{ref, entry.done.rank, HandoffId{}, s.options.lease_us});
+    s.handoffs.renew(ref, effects);
+  }
+}
+
+} // namespace troupe::sched

@@ -1,0 +1,564 @@
+#include "schedulers/stage/rank_stage.hpp"
+
+#include "schedulers/model/rank_view.hpp"
+#include "schedulers/stage/sequence_table.hpp"
+#include "schedulers/stage/step_composer.hpp"
+
+#include <algorithm>
+#include <optional>
+#include <set>
+#include <vector>
+
+namespace troupe::sched {
+
+struct RankStage::State {
+  RankOptions options;
+  StepComposer composer;
+  RankCounts counts;
+  SequenceTable table;
+  std::uint64_t seq = 0;
+  std::uint64_t step_next = 1;
+  std::uint64_t pull_timer_step = 0; ///< Step that a pull_again timer is under way for.
+  std::optional<RunChunks> answer;   ///< To the pull of step_next.
+  std::vector<StepEntry> in_flight;  ///< Entries of the running step; empty when none runs.
+  std::int64_t last_step_tokens = 0;
+  std::int64_t last_step_us = 0;
+  std::set<RequestRef> advanced; ///< Prefills to report.
+  std::vector<RequestRef> freed; ///< To report.
+  RequestRef promised_to;        ///< A handoff that found no room and goes before new prefills.
+  std::int64_t promised_until_us = -1;
+
+  State(const RankOptions& given, const PolicySet& set, const PolicyRegistry& registry)
+      : options(given), composer(given, set, registry), table(given.kv_blocks, given.slots) {
+    TROUPE_CHECK(given.block_tokens >= 1 && given.step_tokens_max >= 1,
+                 "a rank has blocks and steps of at least one token");
+    recount();
+  }
+
+  // -- helpers -----------------------------------------------------------------------------------
+
+  bool step_runs() const noexcept { return !in_flight.empty(); }
+  bool pulls() const noexcept { return prefills(options.role) && !step_runs() && !answer; }
+  bool mine(const RankRef& rank) {
+    if (rank == options.rank) return true;
+    ++counts.stale_dropped;
+    return false;
+  }
+
+  std::int64_t blocks_of(std::int64_t positions) const {
+    return blocks_for(positions, options.block_tokens);
+  }
+
+  void recount() {
+    counts.kv_blocks_free = table.blocks().free();
+    counts.kv_blocks_reserved = table.blocks().total() - table.blocks().free();
+    counts.slots_free = table.slots().free();
+    counts.slots_reserved = table.slots().used();
+  }
+
+  std::int64_t running() const {
+    return std::count_if(table.all().begin(), table.all().end(),
+                         [](const auto& item) { return item.second.decodes(); });
+  }
+
+  /// Snapshot to everybody who decides about this rank, and the pull when it waits for one.
+  void report(std::int64_t now_us, Effects& effects) {
+    recount();
+    RankReport made;
+    made.rank = options.rank;
+    made.role = options.role;
+    made.seq = ++seq;
+    made.step_next = step_next;
+    made.wants_chunks = pulls();
+    made.kv_blocks_free = counts.kv_blocks_free;
+    made.kv_blocks_reserved = counts.kv_blocks_reserved;
+    made.kv_blocks_total = table.blocks().total();
+    made.slots_free = counts.slots_free;
+    made.slots_reserved = counts.slots_reserved;
+    made.slots_total = table.slots().total();
+    for (const auto& [ref, sequence] : table.all()) {
+      if (!sequence.decodes()) continue;
+      ++made.running;
+      made.context_tokens += sequence.positions;
+      made.tokens_to_come += sequence.new_tokens_max - sequence.answered;
+    }
+    made.last_step_tokens = last_step_tokens;
+    made.last_step_us = last_step_us;
+    for (const RequestRef& ref : advanced) {
+      if (const Sequence* sequence = table.find(ref)) {
+        made.progress.push_back(
+            {ref, std::min(sequence->positions, sequence->total), sequence->total});
+      }
+    }
+    made.freed = freed;
+    advanced.clear();
+    freed.clear();
+    if (made.wants_chunks && pull_timer_step != step_next) {
+      pull_timer_step = step_next;
+      effects.timer(TimerKind::pull_again, step_next, now_us + options.pull_again_us);
+    }
+    if (prefills(options.role)) effects.send(Peer::chunker, made);
+    if (decodes(options.role)) effects.send(Peer::balancer, std::move(made));
+  }
+
+  void lease(Sequence& sequence, std::int64_t lease_us, std::int64_t now_us, Effects& effects) {
+    sequence.lease_until_us = now_us + lease_us;
+    effects.timer(TimerKind::lease, sequence.serial, sequence.lease_until_us);
+  }
+
+  /// Gives up a sequence and remembers to tell the others once its room is back.
+  void drop(Sequence& sequence, Effects& effects) {
+    const RequestRef ref = sequence.ref;
+    if (!table.drop(sequence)) return;
+    freed.push_back(ref);
+    effects.add(Forget{ref});
+  }
+
+  void settle(Sequence& sequence, Effects& effects) {
+    const RequestRef ref = sequence.ref;
+    if (!table.settle(sequence)) return;
+    freed.push_back(ref);
+    effects.add(Forget{ref});
+  }
+
+  /// Room came back: nobody learns of it from a step, so it is reported now.
+  void report_freed(std::int64_t now_us, Effects& effects) {
+    if (!freed.empty() && !step_runs()) report(now_us, effects);
+    recount();
+  }
+
+  void fail(Sequence& sequence, ErrorCode code, bool retryable, std::string detail,
+            Effects& effects) {
+    effects.send(Peer::driver, Ended{sequence.ref, code, retryable, std::move(detail)});
+    drop(sequence, effects);
+  }
+
+  // -- composing a step --------------------------------------------------------------------------
+
+  /// Slices of the answer that are still true here; the others are reported as they stand.
+  std::vector<Slice> valid_slices() {
+    std::vector<Slice> valid;
+    if (!answer) return valid;
+    std::set<RequestRef> seen;
+    for (const Slice& slice : answer->slices) {
+      const Sequence* sequence = table.find(slice.ref);
+      if (sequence == nullptr) freed.push_back(slice.ref); // The report of that was lost.
+      if (sequence == nullptr) continue;
+      advanced.insert(slice.ref);
+      if (sequence->state != SequenceState::prefilling) continue;
+      const bool fits = slice.first == sequence->positions && slice.count >= 1 &&
+                        slice.count <= sequence->total - sequence->positions;
+      if (fits && seen.insert(slice.ref).second) valid.push_back(slice);
+    }
+    return valid;
+  }
+
+  /// Starts a step when there is work and, where chunks are pulled, the answer for it. An answer
+  /// that left nothing to do is used up, and the next step asked for.
+  void start_step(std::int64_t now_us, Effects& effects) {
+    if (step_runs() || (prefills(options.role) && !answer)) return;
+    const std::vector<Slice> slices = valid_slices();
+    const bool answered = answer.has_value();
+    answer.reset();
+    if (slices.empty() && running() == 0) {
+      if (!answered) return;
+      ++step_next;
+      report(now_us, effects);
+      return;
+    }
+    RunStep step = composer.compose(step_next, slices, table, options, now_us, effects);
+    last_step_tokens = 0;
+    for (const StepEntry& entry : step.entries)
+      last_step_tokens += entry.count;
+    counts.invalid_decisions = composer.invalid_decisions();
+    ++counts.steps;
+    in_flight = step.entries;
+    effects.add(std::move(step));
+  }
+
+  // -- the end of a step -------------------------------------------------------------------------
+
+  /// Applies one row; the token it drew goes to `tokens`.
+  void take_row(Sequence& sequence, const StepEntry& entry, const StepRow& row, Tokens& tokens,
+                std::int64_t now_us, Effects& effects) {
+    if (row.status != ErrorCode::ok) {
+      const bool lost = row.status == ErrorCode::rank_lost;
+      fail(sequence, lost ? row.status : ErrorCode::engine_failed, lost,
+           "the engine failed on this sequence: " + std::string(error_name(row.status)), effects);
+      return;
+    }
+    const std::int64_t length = entry.first_position + entry.count;
+    if (row.length != length || row.drew != entry.draw) {
+      fail(sequence, ErrorCode::engine_failed, false,
+           "the engine holds " + std::to_string(row.length) + " tokens where " +
+               std::to_string(length) + " were expected",
+           effects);
+      return;
+    }
+    sequence.positions = length;
+    if (sequence.state == SequenceState::prefilling) advanced.insert(sequence.ref);
+    if (!entry.draw) return;
+    TokenRow token = row.token;
+    token.ref = sequence.ref;
+    token.index = sequence.answered++;
+    if (token.end == EndReason::none && sequence.answered >= sequence.new_tokens_max) {
+      token.end = EndReason::length;
+    }
+    const bool ended = token.end != EndReason::none;
+    tokens.rows.push_back(std::move(token));
+    if (ended) {
+      drop(sequence, effects);
+    } else if (sequence.state == SequenceState::prefilling) {
+      finish_prefill(sequence, now_us, effects);
+    }
+  }
+
+  void finish_prefill(Sequence& sequence, std::int64_t now_us, Effects& effects) {
+    if (decodes(options.role)) {
+      prefill_done(sequence, {}, now_us, effects);
+      return;
+    }
+    sequence.state = SequenceState::exporting;
+    sequence.engine = true;
+    effects.add(ExportSequence{sequence.ref, sequence.slot, sequence.blocks.blocks()});
+  }
+
+  void prefill_done(Sequence& sequence, std::string manifest, std::int64_t now_us,
+                    Effects& effects) {
+    sequence.state = SequenceState::finished;
+    lease(sequence, options.lease_us, now_us, effects);
+    PrefillDone done;
+    done.ref = sequence.ref;
+    done.rank = options.rank;
+    done.positions = sequence.positions;
+    done.positions_max = sequence.positions_max;
+    done.answered = sequence.answered;
+    done.new_tokens_max = sequence.new_tokens_max;
+    done.lease_us = options.lease_us;
+    done.in_place = decodes(options.role);
+    done.manifest = std::move(manifest);
+    effects.send(Peer::balancer, std::move(done));
+  }
+
+  // -- handoff -----------------------------------------------------------------------------------
+
+  void refuse(const RequestRef& ref, HandoffId handoff, Peer to, ErrorCode reason,
+              std::int64_t now_us, Effects& effects) {
+    ++counts.refused;
+    effects.send(to, Refused{ref, options.rank, handoff, reason});
+    if (table.find_any(ref) == nullptr) effects.add(Forget{ref});
+    if (!step_runs()) report(now_us, effects); // The view that led here is wrong.
+  }
+
+  void start_decoding(Sequence& sequence, HandoffId handoff, std::int64_t now_us,
+                      Effects& effects) {
+    const bool first = running() == 0;
+    sequence.state = SequenceState::decoding;
+    sequence.handoff = handoff;
+    sequence.last_step = 0;
+    effects.send(Peer::balancer, Adopted{sequence.ref, options.rank, handoff});
+    // The chunker may hold the pull of an idle rank back: it must learn that this one decodes now.
+    if (first && pulls()) report(now_us, effects);
+    start_step(now_us, effects);
+    recount();
+  }
+};
+
+RankStage::RankStage(const RankOptions& options, const PolicySet& set,
+                     const PolicyRegistry& registry)
+    : state_(std::make_unique<State>(options, set, registry)) {}
+
+RankStage::~RankStage() = default;
+
+const RankCounts& RankStage::counts() const noexcept { return state_->counts; }
+
+Status RankStage::check() const { return state_->table.check(); }
+
+std::int64_t RankStage::sequences() const noexcept {
+  return static_cast<std::int64_t>(state_->table.all().size());
+}
+
+void RankStage::start(std::int64_t now_us, Effects& effects) {
+  const RankOptions& options = state_->options;
+  const RankUp up{options.rank,
+                  options.role,
+                  options.name,
+                  options.kv_blocks,
+                  options.block_tokens,
+                  options.slots,
+                  options.step_tokens_max,
+                  options.context_max};
+  effects.send(Peer::driver, up);
+  effects.send(Peer::chunker, up);
+  effects.send(Peer::balancer, up);
+  state_->report(now_us, effects);
+}
+
+void RankStage::on(const Assign& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  if (!s.mine(event.rank)) return;
+  if (const Sequence* known = s.table.find_any(event.ref)) {
+    if (known->doomed || known->state != SequenceState::prefilling) {
+      ++s.counts.stale_dropped;
+    } else {
+      effects.send(Peer::chunker, Assigned{event.ref, s.options.rank}); // The first one was lost.
+    }
+    return;
+  }
+  const Work& work = event.work;
+  const auto answered = static_cast<std::int64_t>(work.answered.size());
+  const bool context_fits =
+      s.options.context_max <= 0 || work.positions_max() <= s.options.context_max;
+  const std::int64_t positions =
+      decodes(s.options.role) ? work.positions_max() : work.prefill_tokens();
+  if (!prefills(s.options.role) || !context_fits || work.prompt.empty() ||
+      work.new_tokens_max <= answered || s.blocks_of(positions) > s.table.blocks().total()) {
+    s.refuse(event.ref, {}, Peer::chunker, ErrorCode::never_fits, now_us, effects);
+    return;
+  }
+  // A finished prefill that waits for this room holds room elsewhere: it goes first for a while.
+  const bool kept = now_us < s.promised_until_us;
+  Sequence* sequence = kept ? nullptr : s.table.add(event.ref, s.blocks_of(positions));
+  if (sequence == nullptr) {
+    s.refuse(event.ref, {}, Peer::chunker, ErrorCode::no_room, now_us, effects);
+    return;
+  }
+  sequence->total = work.prefill_tokens();
+  sequence->positions_max = work.positions_max();
+  sequence->answered = answered;
+  sequence->new_tokens_max = work.new_tokens_max;
+  effects.send(Peer::chunker, Assigned{event.ref, s.options.rank});
+  s.recount();
+}
+
+void RankStage::on(const RunChunks& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  if (!s.mine(event.rank)) return;
+  if (!s.pulls() || event.step != s.step_next) {
+    ++s.counts.stale_dropped;
+    return;
+  }
+  s.answer = event;
+  s.start_step(now_us, effects);
+}
+
+void RankStage::on(const Reserve& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  if (!s.mine(event.rank)) return;
+  const bool fits = event.positions_max >= 1 &&
+                    s.blocks_of(event.positions_max) <= s.table.blocks().total() &&
+                    (s.options.context_max <= 0 || event.positions_max <= s.options.context_max);
+  if (!decodes(s.options.role) || !fits) {
+    s.refuse(event.ref, event.handoff, Peer::balancer, ErrorCode::never_fits, now_us, effects);
+    return;
+  }
+  // A sequence of that request that is still here (an older try that the engine works on) blocks.
+  Sequence* sequence = s.table.find_any(event.ref) != nullptr
+                           ? nullptr
+                           : s.table.add(event.ref, s.blocks_of(event.positions_max));
+  if (sequence == nullptr) {
+    s.promised_to = event.ref;
+    s.promised_until_us = now_us + event.lease_us;
+    s.refuse(event.ref, event.handoff, Peer::balancer, ErrorCode::no_room, now_us, effects);
+    return;
+  }
+  if (s.promised_to == event.ref) s.promised_until_us = -1;
+  sequence->state = SequenceState::reserved;
+  sequence->handoff = event.handoff;
+  sequence->positions_max = event.positions_max;
+  s.lease(*sequence, event.lease_us, now_us, effects);
+  effects.send(Peer::balancer, Reserved{event.ref, s.options.rank, event.handoff});
+  s.recount();
+}
+
+void RankStage::on(const Renew& event, std::int64_t now_us, Effects& /*effects*/) {
+  State& s = *state_;
+  if (!s.mine(event.rank)) return;
+  Sequence* sequence = s.table.find(event.ref);
+  const bool source = sequence != nullptr && (sequence->state == SequenceState::finished ||
+                                              sequence->state == SequenceState::exporting);
+  if (sequence == nullptr || !sequence->leased() ||
+      (!source && sequence->handoff != event.handoff)) {
+    ++s.counts.stale_dropped;
+    return;
+  }
+  sequence->lease_until_us = std::max(sequence->lease_until_us, now_us + event.lease_us);
+}
+
+void RankStage::on(const Pull& event, std::int64_t /*now_us*/, Effects& effects) {
+  State& s = *state_;
+  if (!s.mine(event.rank)) return;
+  Sequence* sequence = s.table.find(event.ref);
+  if (sequence == nullptr || sequence->handoff != event.handoff ||
+      sequence->state != SequenceState::reserved || event.positions < 1 ||
+      event.positions > sequence->positions_max) {
+    ++s.counts.stale_dropped;
+    effects.send(Peer::balancer, TransferDone{event.ref,
+                                              s.options.rank,
+                                              event.handoff,
+                                              ErrorCode::stale,
+                                              {},
+                                              "the decode rank holds no such reservation"});
+    return;
+  }
+  s.table.grow(*sequence, event.positions, s.options.block_tokens);
+  sequence->state = SequenceState::importing;
+  sequence->engine = true;
+  effects.add(ImportSequence{event, sequence->slot, sequence->blocks.blocks()});
+}
+
+void RankStage::on(const Adopt& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  if (!s.mine(event.rank)) return;
+  Sequence* sequence = s.table.find(event.ref);
+  if (sequence != nullptr && sequence->state == SequenceState::decoding &&
+      sequence->handoff == event.handoff) {
+    effects.send(Peer::balancer, Adopted{event.ref, s.options.rank, event.handoff});
+    return;
+  }
+  const bool in_place = sequence != nullptr && decodes(s.options.role) &&
+                        (sequence->state == SequenceState::finished ||
+                         (sequence->state == SequenceState::decoding &&
+                          sequence->handoff < event.handoff && sequence->total > 0));
+  const bool arrived = sequence != nullptr && sequence->state == SequenceState::imported &&
+                       sequence->handoff == event.handoff;
+  if (!in_place && !arrived) {
+    ++s.counts.stale_dropped;
+    s.refuse(event.ref, event.handoff, Peer::balancer, ErrorCode::stale, now_us, effects);
+    return;
+  }
+  if (arrived && sequence->digest != event.digest) {
+    s.drop(*sequence, effects);
+    s.refuse(event.ref, event.handoff, Peer::balancer, ErrorCode::bad_digest, now_us, effects);
+    return;
+  }
+  s.start_decoding(*sequence, event.handoff, now_us, effects);
+}
+
+void RankStage::on(const Release& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  if (!s.mine(event.rank)) return;
+  Sequence* sequence = s.table.find(event.ref);
+  if (sequence == nullptr) return; // Ended, or released by the other stage already.
+  s.drop(*sequence, effects);
+  s.report_freed(now_us, effects);
+}
+
+void RankStage::on(const StepDone& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  if (!s.step_runs() || event.step != s.step_next) {
+    ++s.counts.stale_dropped;
+    return;
+  }
+  const std::vector<StepEntry> entries = std::move(s.in_flight);
+  s.in_flight.clear();
+  Tokens tokens{s.options.rank, event.step, {}};
+  std::map<RequestRef, const StepRow*> rows;
+  for (const StepRow& row : event.rows)
+    rows[row.ref] = &row;
+  for (const StepEntry& entry : entries) {
+    Sequence& sequence = *s.table.find_any(entry.ref);
+    sequence.in_step = false;
+    const auto row = rows.find(entry.ref);
+    if (sequence.doomed) {
+      s.settle(sequence, effects);
+    } else if (event.code != ErrorCode::ok) {
+      s.fail(sequence, ErrorCode::engine_failed, true,
+             "the step failed: " + std::string(error_name(event.code)), effects);
+    } else if (row == rows.end()) {
+      s.fail(sequence, ErrorCode::engine_failed, false, "the step has no row for it", effects);
+    } else {
+      s.take_row(sequence, entry, *row->second, tokens, now_us, effects);
+    }
+  }
+  if (!tokens.rows.empty()) effects.send(Peer::driver, std::move(tokens));
+  s.counts.tokens += s.last_step_tokens;
+  s.counts.busy_us += event.compute_us;
+  s.last_step_us = event.compute_us;
+  ++s.step_next;
+  s.report(now_us, effects);
+  s.start_step(now_us, effects);
+}
+
+void RankStage::on(const Exported& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  Sequence* sequence = s.table.find_any(event.ref);
+  if (sequence == nullptr || sequence->state != SequenceState::exporting) {
+    ++s.counts.stale_dropped;
+    return;
+  }
+  sequence->engine = false;
+  if (sequence->doomed) {
+    s.settle(*sequence, effects);
+  } else if (event.code != ErrorCode::ok) {
+    s.fail(*sequence, ErrorCode::engine_failed, true,
+           "export of the finished prefill failed: " + std::string(error_name(event.code)),
+           effects);
+  } else {
+    s.prefill_done(*sequence, event.manifest, now_us, effects);
+  }
+  s.report_freed(now_us, effects);
+}
+
+void RankStage::on(const Imported& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  Sequence* sequence = s.table.find_any(event.ref);
+  if (sequence == nullptr || sequence->state != SequenceState::importing ||
+      sequence->handoff != event.handoff) {
+    ++s.counts.stale_dropped;
+    return;
+  }
+  sequence->engine = false;
+  if (sequence->doomed) {
+    s.settle(*sequence, effects);
+    s.report_freed(now_us, effects);
+    return;
+  }
+  TransferDone done{event.ref,  s.options.rank, event.handoff,
+                    event.code, event.digest,   event.detail};
+  const bool sane =
+      event.positions >= 1 && event.answered >= 1 && event.answered < event.new_tokens_max &&
+      event.positions + event.new_tokens_max - event.answered <= sequence->positions_max;
+  if (done.code == ErrorCode::ok && !sane) {
+    done.code = ErrorCode::mismatch;
+    done.detail = "the sequence that arrived is not the one that room was reserved for";
+  }
+  if (done.code != ErrorCode::ok) {
+    s.drop(*sequence, effects);
+  } else {
+    sequence->state = SequenceState::imported;
+    sequence->positions = event.positions;
+    sequence->answered = event.answered;
+    sequence->new_tokens_max = event.new_tokens_max;
+    sequence->digest = event.digest;
+  }
+  effects.send(Peer::balancer, std::move(done));
+  s.report_freed(now_us, effects);
+}
+
+void RankStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  if (event.kind == TimerKind::pull_again) {
+    if (event.key != s.step_next) return;
+    s.pull_timer_step = 0;
+    if (s.pulls()) s.report(now_us, effects);
+    return;
+  }
+  if (event.kind != TimerKind::lease) return;
+  Sequence* sequence = s.table.find_serial(event.key);
+  if (sequence == nullptr || !sequence->leased()) return;
+  if (now_us < sequence->lease_until_us) {
+    effects.timer(TimerKind::lease, sequence->serial, sequence->lease_until_us);
+    return;
+  }
+  ++s.counts.leases_expired;
+  if (sequence->state == SequenceState::finished) {
+    // Nobody took it over and nobody will: without a word it would only be missed much later.
+    effects.send(Peer::driver, Ended{sequence->ref, ErrorCode::transfer_failed, true,
+                                     "no decode rank took the finished prefill over in time"});
+  }
+  s.drop(*sequence, effects);
+  s.report_freed(now_us, effects);
+}
+
+} // namespace troupe::sched

@@ -1,0 +1,101 @@
+// The sequences of one rank with their kv blocks and state slots: who owns what, and since when.
+//
+// Each sequence owns its slot and its promise from the first moment, so that a sequence that began
+// can always go on to its end.
+
+#pragma once
+
+#include "schedulers/core/digest.hpp"
+#include "schedulers/kv/block_pool.hpp"
+#include "schedulers/kv/block_table.hpp"
+#include "schedulers/kv/slot_pool.hpp"
+#include "schedulers/stage/effects.hpp"
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <vector>
+
+namespace troupe::sched {
+
+/// States of a sequence on a rank, in order. Left: of the rank that prefills it; right: of the rank
+/// it moves to.
+enum class SequenceState : std::uint8_t {
+  prefilling, ///< Chunks of its prompt are computed.
+  exporting,  ///< Prefill complete; the engine describes it.
+  finished,   ///< Kept under a lease until somebody adopts or releases it.
+  reserved,   ///< Room for a sequence that is elsewhere, under a lease.
+  importing,  ///< The engine reads it.
+  imported,   ///< Complete here, not ours yet; under the lease.
+  decoding,   ///< Ours until it ends.
+};
+
+struct Sequence {
+  RequestRef ref;
+  std::uint64_t serial = 0; ///< Of this life on the rank: key of its lease timer.
+  SequenceState state = SequenceState::prefilling;
+  StateSlotId slot{};
+  BlockTable blocks;
+  std::int64_t total = 0;     ///< Tokens to prefill.
+  std::int64_t positions = 0; ///< Tokens held.
+  std::int64_t positions_max = 0;
+  std::int64_t answered = 0; ///< Output tokens so far; the last one is not fed yet.
+  std::int64_t new_tokens_max = 0;
+  HandoffId handoff{};
+  Digest digest;                   ///< Of what was imported.
+  std::int64_t lease_until_us = 0; ///< In the states under a lease.
+  std::uint64_t last_step = 0;
+  bool in_step = false; ///< The running step works on it.
+  bool engine = false;  ///< An export or import is under way.
+  bool doomed = false;  ///< Given up; freed as soon as nothing works on it.
+
+  bool decodes() const noexcept { return state == SequenceState::decoding && !doomed; }
+  bool leased() const noexcept {
+    return state != SequenceState::prefilling && state != SequenceState::decoding;
+  }
+};
+
+class SequenceTable {
+public:
+  SequenceTable(std::int64_t kv_blocks, std::int64_t slots) : blocks_(kv_blocks), slots_(slots) {}
+
+  /// A new sequence with a slot and `blocks` promised blocks, or null when there is no room.
+  /// @pre no sequence of that ref is here
+  Sequence* add(const RequestRef& ref, std::int64_t blocks);
+
+  /// Gives up a sequence. It is freed at once, or, while the engine works on it, marked doomed.
+  /// Returns whether it is gone.
+  bool drop(Sequence& sequence);
+  /// Frees a doomed sequence that nothing works on any more. Returns whether it is gone.
+  bool settle(Sequence& sequence);
+
+  /// Null when unknown; doomed sequences are found by find_any() only.
+  Sequence* find(const RequestRef& ref);
+  Sequence* find_any(const RequestRef& ref);
+  Sequence* find_serial(std::uint64_t serial);
+
+  /// Takes promised blocks so that `sequence` can hold `positions`.
+  void grow(Sequence& sequence, std::int64_t positions, std::int64_t block_tokens) {
+    sequence.blocks.grow(blocks_needed(positions, block_tokens), blocks_);
+  }
+
+  const std::map<RequestRef, Sequence>& all() const noexcept { return sequences_; }
+  const BlockPool& blocks() const noexcept { return blocks_; }
+  const SlotPool& slots() const noexcept { return slots_; }
+
+  /// Both pools agree with the sequences: no block or slot without owner, none with two.
+  Status check() const;
+
+private:
+  static std::int64_t blocks_needed(std::int64_t positions, std::int64_t block_tokens) {
+    return positions <= 0 ? 0 : (positions - 1) / block_tokens + 1;
+  }
+
+  BlockPool blocks_;
+  SlotPool slots_;
+  std::map<RequestRef, Sequence> sequences_;
+  std::map<std::uint64_t, RequestRef> by_serial_;
+  std::uint64_t serial_ = 0;
+};
+
+} // namespace troupe::sched

@@ -1,0 +1,154 @@
+// The actors wired together, under virtual time and on null engines: messages reach whom they
+// should, everything ends, nothing is held afterwards, and the stages alone decide the same.
+
+#include "tests/support/deterministic_system.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <map>
+
+namespace troupe::test {
+namespace {
+
+const std::string kModel = std::string(TROUPE_SOURCE_DIR) + "/examples/models/nano-v4.1";
+
+/// `prefill` and `decode` ranks, or `both` ones, on the null device.
+app::SystemConfig null_config(std::int64_t prefill, std::int64_t decode, std::int64_t both) {
+  app::SystemConfig config;
+  config.ranks.clear();
+  const auto add = [&](const char* name, sched::Role role, std::int64_t count) {
+    if (count == 0) return;
+    app::RankGroupConfig group;
+    group.name = name;
+    group.role = role;
+    group.count = count;
+    group.device = "null";
+    group.cost_model.null_speed = 1.0;
+    config.ranks.push_back(group);
+  };
+  add("prefill", sched::Role::prefill, prefill);
+  add("decode", sched::Role::decode, decode);
+  add("both", sched::Role::both, both);
+  config.kv.memory_bytes = 8LL << 20;
+  return config;
+}
+
+std::string body(int i) {
+  return fmt::format(
+      R"({{"prompt": [{}], "max_tokens": {}, "seed": {}}})",
+      fmt::join(std::vector<int>(static_cast<std::size_t>(1 + i * 7 % 90), 20 + i % 50), ","),
+      1 + i % 23, i);
+}
+
+/// The answers of a job of `count` lines by custom_id: text of the choice, and how it ended.
+struct JobRun {
+  actors::JobState state;
+  std::map<std::string, std::string> answers;
+  std::int64_t failed = 0;
+  std::int64_t blocks_held = 0;
+  std::int64_t slots_held = 0;
+  std::int64_t messages = 0;
+};
+
+JobRun run_job(const app::SystemConfig& config, int count, const actors::StageTap& tap = {}) {
+  DeterministicSystem system({config, {}, tap, 16}, kModel);
+  for (int i = 0; i < count; ++i)
+    system.job().push(text::Endpoint::completions, body(i));
+  system.job().close();
+  JobRun run;
+  run.state = system.run(100'000);
+  system.pass(1'000'000); // Reports and releases that are still under way.
+  app::LineResult result;
+  while (system.job().take(result)) {
+    const auto line = nlohmann::json::parse(result.text);
+    if (!result.is_success) {
+      ++run.failed;
+      continue;
+    }
+    run.answers[line["custom_id"]] = line["response"]["body"]["choices"].dump();
+  }
+  for (const auto& totals : system.actors().totals) {
+    run.blocks_held += totals->kv_blocks_held;
+    run.slots_held += totals->slots_held;
+  }
+  run.messages = system.actors().counters->messages;
+  EXPECT_EQ(system.actors().counters->unexpected, 0);
+  return run;
+}
+
+TEST(Wiring, AJobEndsAndNothingIsHeld) {
+  const JobRun run = run_job(null_config(2, 3, 0), 60);
+  EXPECT_TRUE(run.state.ended);
+  EXPECT_TRUE(run.state.complete);
+  EXPECT_EQ(run.answers.size(), 60U);
+  EXPECT_EQ(run.failed, 0);
+  EXPECT_EQ(run.blocks_held, 0);
+  EXPECT_EQ(run.slots_held, 0);
+}
+
+TEST(Wiring, AnswersDoNotDependOnTheRanks) {
+  const JobRun one = run_job(null_config(0, 0, 1), 40);
+  const JobRun split = run_job(null_config(1, 1, 0), 40);
+  const JobRun many = run_job(null_config(2, 3, 0), 40);
+  ASSERT_EQ(one.answers.size(), 40U);
+  EXPECT_EQ(one.answers, split.answers);
+  EXPECT_EQ(one.answers, many.answers);
+}
+
+TEST(Wiring, TheSameJobGivesTheSameEvents) {
+  const auto events = [] {
+    std::string log;
+    run_job(null_config(2, 2, 0), 20,
+            [&](const std::string& stage, const sched::Event& event, std::int64_t now_us) {
+              log += fmt::format("{} {} {}\n", stage, event.index(), now_us);
+            });
+    return log;
+  };
+  const std::string first = events();
+  EXPECT_GT(std::count(first.begin(), first.end(), '\n'), 200);
+  EXPECT_EQ(first, events());
+}
+
+TEST(Wiring, AnInterruptKeepsWhatDecodesAndSendsTheRestBack) {
+  DeterministicSystem system({null_config(1, 1, 0), {}, {}, 16}, kModel);
+  for (int i = 0; i < 200; ++i)
+    system.job().push(text::Endpoint::completions, body(i));
+  system.job().close();
+  system.pass(3'000'000);
+  system.interrupt(1);
+  const actors::JobState state = system.run(100'000);
+  EXPECT_TRUE(state.ended);
+  EXPECT_FALSE(state.complete);
+  EXPECT_EQ(state.code, ErrorCode::ok);
+  EXPECT_GT(state.succeeded, 0);
+  EXPECT_LT(state.succeeded, 200);
+  EXPECT_EQ(state.failed, 0);
+  system.pass(20'000'000);
+  for (const auto& totals : system.actors().totals) {
+    EXPECT_EQ(totals->kv_blocks_held, 0);
+    EXPECT_EQ(totals->slots_held, 0);
+  }
+}
+
+TEST(Wiring, ALineThatNeverFitsIsRefusedAndItsFollowersAreServed) {
+  app::SystemConfig config = null_config(1, 1, 0);
+  config.limits.sequences_max = 2;
+  config.kv.memory_bytes = 16 << 10;
+  DeterministicSystem system({config, {}, {}, 16}, kModel);
+  const std::string long_prompt = fmt::format(R"({{"prompt": [{}], "max_tokens": 1}})",
+                                              fmt::join(std::vector<int>(8000, 21), ","));
+  system.job().push(text::Endpoint::completions, long_prompt);
+  for (int i = 0; i < 5; ++i)
+    system.job().push(text::Endpoint::completions, body(i));
+  system.job().close();
+  const actors::JobState state = system.run(10'000);
+  EXPECT_TRUE(state.ended);
+  EXPECT_EQ(state.succeeded + state.failed, 6);
+  EXPECT_EQ(state.failed, 1);
+}
+
+} // namespace
+} // namespace troupe::test

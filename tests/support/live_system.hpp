@@ -1,0 +1,32 @@
+// A batch job on a running system of real threads and engines, answers kept in memory.
+
+#pragma once
+
+#include "actors/app/local_system.hpp"
+#include "actors/app/prompt_job.hpp"
+
+#include <cstdint>
+#include <map>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace troupe::test {
+
+/// Endpoint and body of a request.
+using Request = std::pair<text::Endpoint, std::string>;
+
+struct LiveRun {
+  actors::JobState state;
+  std::map<std::int64_t, std::string> answers; ///< Number of the request to its answer line.
+  std::int64_t failed = 0;
+  std::int64_t kv_blocks_held = 0;
+  std::int64_t slots_held = 0;
+};
+
+/// Runs `requests` on `config`, whose model path is set. Throws std::runtime_error when the system
+/// cannot be built.
+LiveRun run_live(const app::SystemConfig& config, const std::vector<Request>& requests,
+                 const sched::PolicySet& policies = {}, const actors::StageTap& tap = {});
+
+} // namespace troupe::test
