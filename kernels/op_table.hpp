@@ -17,6 +17,7 @@ enum class CpuPath : std::uint8_t { scalar, avx2 };
 struct OpTable {
   std::string_view path; ///< Name of the path, as configured and reported.
   GemmOp gemm = nullptr;
+  GemmWideOp gemm_wide = nullptr;
   AttentionOp attention = nullptr;
   IndexScoreOp index_scores = nullptr;
   RmsNormOp rms_norm = nullptr;

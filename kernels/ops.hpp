@@ -24,6 +24,10 @@ namespace troupe::kernels {
 using GemmOp = void (*)(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
                         MatrixView<float> out);
 
+/// The same with one double sum over all inputs, rounded once: for full-precision inputs whose
+/// output is quantised or decides a choice.
+using GemmWideOp = GemmOp;
+
 /// Attention of one query token over rows that are key and value at once.
 ///
 ///   q         [heads, dim] f32
@@ -31,14 +35,14 @@ using GemmOp = void (*)(MatrixView<const float> x, const PackedMatrix& w, PanelR
 ///   selected  [selected_rows, dim] f32, used after the window
 ///   sink      [heads] f32: a score without a value, it only enlarges the denominator
 ///   out       [heads, dim] f32, may not alias q
-///   scratch   [heads, window_rows + selected_rows] f32
+///   scratch   [heads, dim + window_rows + selected_rows] double
 struct AttentionArgs {
   const float* q = nullptr;
   const float* window = nullptr;
   const float* selected = nullptr;
   const float* sink = nullptr;
   float* out = nullptr;
-  float* scratch = nullptr;
+  double* scratch = nullptr;
   std::int64_t window_rows = 0;
   std::int64_t selected_rows = 0;
   std::int64_t heads = 0;
@@ -46,7 +50,8 @@ struct AttentionArgs {
   float scale = 1.0F;
 };
 
-/// out[h] = Σ_j p_hj row_j with p = softmax over the rows and the sink.
+/// out[h] = Σ_j p_hj row_j with p = softmax over the rows and the sink. Sums run in double: scores
+/// go through an exponential, and what comes out is quantised next.
 ///
 /// @pre dim is a multiple of 8; at least one row
 using AttentionOp = void (*)(const AttentionArgs& args);
@@ -93,13 +98,13 @@ using UnpackOp = void (*)(const std::uint8_t* codes, const std::uint8_t* scales,
 using SwigluOp = void (*)(const float* gate, const float* up, float limit, float weight,
                           std::int64_t cols, float* out);
 
-/// u = Σ_k mix[k] streams[k].
+/// u = Σ_k mix[k] streams[k], rounded once.
 ///
 ///   streams  [hc, cols], mix [hc], u [cols] f32
 using CollapseOp = void (*)(const float* streams, const float* mix, std::int64_t hc,
                             std::int64_t cols, float* u);
 
-/// streams[k] = post[k] o + Σ_j mixing[j][k] streams[j], in place.
+/// streams[k] = post[k] o + Σ_j mixing[j][k] streams[j], in place, rounded once.
 ///
 ///   o [cols], post [hc], mixing [hc (source), hc (target)], streams [hc, cols] f32, hc <= 8
 /// Source: DeepSeek-V4, hyper-connections.

@@ -118,16 +118,17 @@ void attend_token(StepState& s, const LayerWeights& w, std::int64_t layer, std::
     args.selected = rows;
     args.selected_rows = count;
   }
-  args.scratch = WorkerScratch::grown(scratch.b, s.c.heads * (s.c.window + s.chosen.width));
+  args.scratch =
+      WorkerScratch::grown(scratch.wide, s.c.heads * (s.c.head_dim + s.c.window + s.chosen.width));
   s.ops.attention(args);
 }
 
 void project_out(StepState& s, const LayerWeights& w) {
   const std::int64_t row = s.c.heads / s.c.o_groups * s.c.head_dim;
   for (std::int64_t g = 0; g < s.c.o_groups; ++g) {
-    s.linear({s.heads_out.data() + g * row, s.token_count, row, s.heads_out.cols()},
-             w.wo_a[static_cast<std::size_t>(g)],
-             {s.z.data() + g * s.c.o_lora, s.token_count, s.c.o_lora, s.z.cols()});
+    s.linear_wide({s.heads_out.data() + g * row, s.token_count, row, s.heads_out.cols()},
+                  w.wo_a[static_cast<std::size_t>(g)],
+                  {s.z.data() + g * s.c.o_lora, s.token_count, s.c.o_lora, s.z.cols()});
   }
   if (s.quantise) {
     s.for_ranges(s.token_count, 4 * s.z.cols(), [&](std::int64_t begin, std::int64_t end, int) {

@@ -138,8 +138,8 @@ void run_compressor(StepState& s, std::int64_t layer) {
   const CompressorWeights& w = *s.weights.layer(layer).compressor;
   const auto index = static_cast<std::size_t>(s.source_index(layer));
   const KvSourceLayout& source = s.layout.sources[index];
-  s.linear(s.x.in(), w.wkv, s.raw_kv.view());
-  if (source.ratio > 1) s.linear(s.x.in(), w.wgate, s.raw_gate.view());
+  s.linear_wide(s.x.in(), w.wkv, s.raw_kv.view());
+  if (source.ratio > 1) s.linear_wide(s.x.in(), w.wgate, s.raw_gate.view());
   const std::vector<Group> groups = groups_of(s, index);
   const auto count = static_cast<std::int64_t>(groups.size());
 
@@ -156,8 +156,8 @@ void run_compressor(StepState& s, std::int64_t layer) {
     }
   });
   // Keys come from the unrotated latents.
-  s.linear({s.latent.data(), count, s.c.head_dim, s.c.head_dim}, w.wk,
-           {s.key.data(), count, s.c.index_head_dim, s.c.index_head_dim});
+  s.linear_wide({s.latent.data(), count, s.c.head_dim, s.c.head_dim}, w.wk,
+                {s.key.data(), count, s.c.index_head_dim, s.c.index_head_dim});
   s.for_ranges(count, 60 * s.c.head_dim, [&](std::int64_t begin, std::int64_t end, int) {
     store_groups(s, w, source,
                  std::span(groups).subspan(static_cast<std::size_t>(begin),

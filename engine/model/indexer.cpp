@@ -128,7 +128,7 @@ void Chooser::project(const IndexerWeights& w) {
   const std::int64_t heads = s_.c.index_heads;
   const std::int64_t pairs = s_.c.rope_dim / 2;
   s_.linear((s_.quantise ? s_.qrq : s_.qr).in(), w.wq_b, s_.index_q.view());
-  s_.linear(s_.x.in(), w.weights_proj, s_.index_weight.view());
+  s_.linear_wide(s_.x.in(), w.weights_proj, s_.index_weight.view());
   const float by_dim = 1.0F / std::sqrt(static_cast<float>(dim));
   const float by_heads = 1.0F / std::sqrt(static_cast<float>(heads));
   s_.for_ranges(

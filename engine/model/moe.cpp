@@ -13,10 +13,9 @@ namespace {
 
 constexpr std::int64_t kTaskRows = 48; ///< Rows of one expert task.
 
-/// sqrt(softplus(logit)), linear beyond 20 as usual.
-float score_of(float logit) {
-  const float softplus = logit > 20.0F ? logit : std::log1p(std::exp(logit));
-  return std::sqrt(softplus);
+/// sqrt(softplus(logit)), linear beyond 20 as usual; rounded once.
+float score_of(double logit) {
+  return static_cast<float>(std::sqrt(logit > 20.0 ? logit : std::log1p(std::exp(logit))));
 }
 
 /// Best experts of one token by biased score, lower id first on ties; weights from the plain score.
@@ -25,12 +24,12 @@ void route_token(StepState& s, const LayerWeights& w, std::int64_t t, std::vecto
   const float* bias = s.is_image[static_cast<std::size_t>(t)] != 0 ? w.gate_bias_vl : w.gate_bias;
   float* score = s.router.row(t);
   for (std::int64_t e = 0; e < s.c.experts; ++e) {
-    score[e] = score_of(score[e] / static_cast<float>(s.c.gate_temp));
+    score[e] = score_of(double{score[e]} / s.c.gate_temp);
     biased[static_cast<std::size_t>(e)] = score[e] + bias[e];
   }
   std::int32_t* ids = s.router_ids.data() + t * k;
   float* weight = s.router_weight.row(t);
-  float sum = 0.0F;
+  double sum = 0.0;
   for (std::int64_t i = 0; i < k; ++i) {
     std::int64_t best = -1;
     for (std::int64_t e = 0; e < s.c.experts; ++e) {
@@ -46,10 +45,10 @@ void route_token(StepState& s, const LayerWeights& w, std::int64_t t, std::vecto
     ids[i] = static_cast<std::int32_t>(best);
     biased[static_cast<std::size_t>(best)] = std::numeric_limits<float>::quiet_NaN();
     weight[i] = score[best];
-    sum += score[best];
+    sum += double{score[best]};
   }
   for (std::int64_t i = 0; i < k; ++i) {
-    weight[i] = weight[i] / (sum + 1e-20F) * static_cast<float>(s.c.routed_scaling);
+    weight[i] = static_cast<float>(double{weight[i]} / (sum + 1e-20) * s.c.routed_scaling);
   }
 }
 
@@ -176,7 +175,7 @@ void trace_router(StepState& s, std::int64_t layer) {
 
 void run_moe(StepState& s, std::int64_t layer) {
   const LayerWeights& w = s.weights.layer(layer);
-  s.linear(s.x.in(), w.gate, s.router.view());
+  s.linear_wide(s.x.in(), w.gate, s.router.view());
   s.for_ranges(s.token_count, 60 * s.c.experts, [&](std::int64_t begin, std::int64_t end, int) {
     std::vector<float> biased(static_cast<std::size_t>(s.c.experts));
     for (std::int64_t t = begin; t < end; ++t)

@@ -28,11 +28,12 @@ std::int64_t StepState::pieces_for(std::int64_t count, std::int64_t cost) const 
   return std::min<std::int64_t>(count, 4 * pool.threads());
 }
 
-void StepState::linear(kernels::MatrixView<const float> in, const kernels::PackedMatrix& w,
-                       kernels::MatrixView<float> out) {
+void StepState::product(kernels::GemmOp gemm, kernels::MatrixView<const float> in,
+                        const kernels::PackedMatrix& w, kernels::MatrixView<float> out) {
+  if (in.rows == 0) return;
   const std::int64_t panels = w.panels();
   if (pool.threads() == 1 || in.rows * w.inputs * w.outputs < kSerialCost) {
-    ops.gemm(in, w, {0, panels}, out);
+    gemm(in, w, {0, panels}, out);
     return;
   }
   const std::int64_t row_parts = (in.rows + kRowTile - 1) / kRowTile;
@@ -44,9 +45,9 @@ void StepState::linear(kernels::MatrixView<const float> in, const kernels::Packe
     const std::int64_t p = i % panel_parts;
     const std::int64_t first = r * kRowTile;
     const std::int64_t rows = std::min(kRowTile, in.rows - first);
-    ops.gemm({in.row(first), rows, in.cols, in.stride}, w,
-             {panels * p / panel_parts, panels * (p + 1) / panel_parts},
-             {out.row(first), rows, out.cols, out.stride});
+    gemm({in.row(first), rows, in.cols, in.stride}, w,
+         {panels * p / panel_parts, panels * (p + 1) / panel_parts},
+         {out.row(first), rows, out.cols, out.stride});
   });
 }
 

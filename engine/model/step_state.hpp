@@ -54,9 +54,11 @@ struct WorkerScratch {
   std::vector<float> a;
   std::vector<float> b;
   std::vector<float> c;
+  std::vector<double> wide;
   std::vector<std::uint64_t> keys;
 
-  static float* grown(std::vector<float>& buffer, std::int64_t size) {
+  template <class T>
+  static T* grown(std::vector<T>& buffer, std::int64_t size) {
     if (static_cast<std::int64_t>(buffer.size()) < size)
       buffer.resize(static_cast<std::size_t>(size));
     return buffer.data();
@@ -110,7 +112,14 @@ public:
 
   /// out = in wᵀ, cut by rows and panels over the threads.
   void linear(kernels::MatrixView<const float> in, const kernels::PackedMatrix& w,
-              kernels::MatrixView<float> out);
+              kernels::MatrixView<float> out) {
+    product(ops.gemm, in, w, out);
+  }
+  /// The same with double sums, for inputs that were never quantised.
+  void linear_wide(kernels::MatrixView<const float> in, const kernels::PackedMatrix& w,
+                   kernels::MatrixView<float> out) {
+    product(ops.gemm_wide, in, w, out);
+  }
 
   WorkerScratch& scratch(int worker) { return scratch_[static_cast<std::size_t>(worker)]; }
   std::byte* staged_row(std::int64_t layer, std::int64_t token) {
@@ -165,6 +174,8 @@ public:
   std::vector<std::int32_t> staged_grams; ///< [sequences, ngram_max - 1]
 
 private:
+  void product(kernels::GemmOp gemm, kernels::MatrixView<const float> in,
+               const kernels::PackedMatrix& w, kernels::MatrixView<float> out);
   std::int64_t pieces_for(std::int64_t count, std::int64_t cost) const;
   void fill_rope(const RopeFrequencies& frequencies, RopeTable& table) const;
 

@@ -9,12 +9,14 @@ namespace troupe::kernels::scalar {
 
 namespace {
 
-/// Eight partial sums, so that the compiler may use vectors without changing the order.
-float dot(const float* a, const float* b, std::int64_t n) {
-  float part[8] = {};
+/// Partial sums, so that the compiler may use vectors without changing the order.
+template <class Sum>
+Sum dot(const float* a, const float* b, std::int64_t n) {
+  Sum part[8] = {};
   for (std::int64_t i = 0; i < n; i += 8) {
-    for (std::int64_t lane = 0; lane < 8; ++lane)
-      part[lane] += a[i + lane] * b[i + lane];
+    for (std::int64_t lane = 0; lane < 8; ++lane) {
+      part[lane] += static_cast<Sum>(a[i + lane]) * static_cast<Sum>(b[i + lane]);
+    }
   }
   return ((part[0] + part[4]) + (part[2] + part[6])) + ((part[1] + part[5]) + (part[3] + part[7]));
 }
@@ -28,25 +30,24 @@ const float* row_of(const AttentionArgs& a, std::int64_t j) {
 void attention(const AttentionArgs& a) {
   const std::int64_t rows = a.window_rows + a.selected_rows;
   for (std::int64_t h = 0; h < a.heads; ++h) {
-    float* score = a.scratch + h * rows;
-    float top = a.sink[h];
+    double* score = a.scratch;
+    double* sums = a.scratch + rows;
+    double top = a.sink[h];
     for (std::int64_t j = 0; j < rows; ++j) {
-      score[j] = dot(a.q + h * a.dim, row_of(a, j), a.dim) * a.scale;
+      score[j] = dot<double>(a.q + h * a.dim, row_of(a, j), a.dim) * double{a.scale};
       top = std::max(top, score[j]);
     }
-    float sum = 0.0F;
+    double sum = std::exp(a.sink[h] - top);
+    std::fill_n(sums, a.dim, 0.0);
     for (std::int64_t j = 0; j < rows; ++j) {
-      score[j] = std::exp(score[j] - top);
-      sum += score[j];
-    }
-    const float inverse = 1.0F / (sum + std::exp(a.sink[h] - top));
-    float* out = a.out + h * a.dim;
-    std::fill_n(out, a.dim, 0.0F);
-    for (std::int64_t j = 0; j < rows; ++j) {
-      const float p = score[j] * inverse;
+      const double p = std::exp(score[j] - top);
+      sum += p;
       const float* row = row_of(a, j);
       for (std::int64_t c = 0; c < a.dim; ++c)
-        out[c] += p * row[c];
+        sums[c] += p * double{row[c]};
+    }
+    for (std::int64_t c = 0; c < a.dim; ++c) {
+      a.out[h * a.dim + c] = static_cast<float>(sums[c] / sum);
     }
   }
 }
@@ -55,7 +56,7 @@ void index_scores(const IndexScoreArgs& a) {
   for (std::int64_t j = 0; j < a.rows; ++j) {
     float score = 0.0F;
     for (std::int64_t h = 0; h < a.heads; ++h) {
-      const float hit = dot(a.q + h * a.dim, a.keys + j * a.dim, a.dim);
+      const auto hit = dot<float>(a.q + h * a.dim, a.keys + j * a.dim, a.dim);
       score += a.weight[h] * std::max(hit, 0.0F);
     }
     a.out[j] = score;

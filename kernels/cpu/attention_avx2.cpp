@@ -13,7 +13,7 @@ inline const float* row_of(const AttentionArgs& a, std::int64_t j) {
   return j < a.window_rows ? a.window + j * a.dim : a.selected + (j - a.window_rows) * a.dim;
 }
 
-/// Dot products of `row` with four vectors at a stride.
+/// Float32 dot products of `row` with four vectors at a stride.
 inline __m128 dot4(const float* q, std::int64_t stride, const float* row, std::int64_t dim) {
   __m256 sum[4];
   for (auto& s : sum)
@@ -36,100 +36,108 @@ inline float dot1(const float* q, const float* row, std::int64_t dim) {
   return _mm_cvtss_f32(sum8x4(sum, none, none, none));
 }
 
-void scores(const AttentionArgs& a, std::int64_t rows) {
+/// The four lane sums of four vectors; the same tree for each.
+inline __m256d sum4x4(const __m256d (&v)[4]) {
+  const __m256d low = _mm256_hadd_pd(v[0], v[1]); // v0 01, v1 01, v0 23, v1 23
+  const __m256d high = _mm256_hadd_pd(v[2], v[3]);
+  return _mm256_add_pd(_mm256_permute2f128_pd(low, high, 0x20),
+                       _mm256_permute2f128_pd(low, high, 0x31));
+}
+
+/// Scores of H heads against all rows, in double: q [heads, dim], out [heads, rows].
+template <int H>
+void scores(const AttentionArgs& a, const double* q, std::int64_t rows, double* out) {
+  const __m256d scale = _mm256_set1_pd(double{a.scale});
   for (std::int64_t j = 0; j < rows; ++j) {
     const float* row = row_of(a, j);
-    std::int64_t h = 0;
-    for (; h + 4 <= a.heads; h += 4) {
-      alignas(16) float four[4];
-      _mm_store_ps(four,
-                   _mm_mul_ps(dot4(a.q + h * a.dim, a.dim, row, a.dim), _mm_set1_ps(a.scale)));
-      for (int i = 0; i < 4; ++i)
-        a.scratch[(h + i) * rows + j] = four[i];
+    __m256d sum[4];
+    for (auto& s : sum)
+      s = _mm256_setzero_pd();
+    for (std::int64_t c = 0; c < a.dim; c += 4) {
+      const __m256d value = _mm256_cvtps_pd(_mm_loadu_ps(row + c));
+      for (int h = 0; h < H; ++h) {
+        sum[h] = _mm256_fmadd_pd(_mm256_loadu_pd(q + h * a.dim + c), value, sum[h]);
+      }
     }
-    for (; h < a.heads; ++h) {
-      a.scratch[h * rows + j] = dot1(a.q + h * a.dim, row, a.dim) * a.scale;
-    }
+    alignas(32) double four[4];
+    _mm256_store_pd(four, _mm256_mul_pd(sum4x4(sum), scale));
+    for (int h = 0; h < H; ++h)
+      out[h * rows + j] = four[h];
   }
 }
 
-/// Softmax of one head's scores with the sink in the denominator, in place.
-void softmax(float* score, std::int64_t rows, float sink) {
-  const __m256 lowest = _mm256_set1_ps(-INFINITY);
-  __m256 top8 = _mm256_set1_ps(sink);
-  std::int64_t j = 0;
-  for (; j + 8 <= rows; j += 8)
-    top8 = _mm256_max_ps(_mm256_loadu_ps(score + j), top8);
-  const __m256i tail = first_lanes(static_cast<int>(rows - j));
-  if (j < rows) {
-    const __m256 last =
-        _mm256_blendv_ps(lowest, _mm256_maskload_ps(score + j, tail), _mm256_castsi256_ps(tail));
-    top8 = _mm256_max_ps(last, top8);
+/// Turns one head's scores into exponentials in place and returns 1 / their sum with the sink.
+double exponentials(double* score, std::int64_t rows, float sink) {
+  double top = double{sink};
+  for (std::int64_t j = 0; j < rows; ++j)
+    top = score[j] > top ? score[j] : top;
+  double sum = double{_mm256_cvtss_f32(exp8(_mm256_set1_ps(static_cast<float>(sink - top))))};
+  alignas(32) float difference[8];
+  for (std::int64_t j = 0; j < rows; j += 8) {
+    const std::int64_t count = rows - j < 8 ? rows - j : 8;
+    for (std::int64_t i = 0; i < 8; ++i) {
+      difference[i] = i < count ? static_cast<float>(score[j + i] - top) : -INFINITY;
+    }
+    _mm256_store_ps(difference, exp8(_mm256_load_ps(difference)));
+    for (std::int64_t i = 0; i < count; ++i) {
+      score[j + i] = double{difference[i]};
+      sum += score[j + i];
+    }
   }
-  const float top = max8(top8);
-  const __m256 shift = _mm256_set1_ps(top);
-  __m256 sum = _mm256_setzero_ps();
-  for (j = 0; j + 8 <= rows; j += 8) {
-    const __m256 e = exp8(_mm256_sub_ps(_mm256_loadu_ps(score + j), shift));
-    _mm256_storeu_ps(score + j, e);
-    sum = _mm256_add_ps(sum, e);
-  }
-  if (j < rows) {
-    const __m256 e = exp8(_mm256_sub_ps(_mm256_maskload_ps(score + j, tail), shift));
-    _mm256_maskstore_ps(score + j, tail, e);
-    sum = _mm256_add_ps(sum, _mm256_and_ps(e, _mm256_castsi256_ps(tail)));
-  }
-  const float drained = _mm256_cvtss_f32(exp8(_mm256_set1_ps(sink - top)));
-  const __m256 inverse = _mm256_set1_ps(1.0F / (sum8(sum) + drained));
-  for (j = 0; j + 8 <= rows; j += 8) {
-    _mm256_storeu_ps(score + j, _mm256_mul_ps(_mm256_loadu_ps(score + j), inverse));
-  }
-  if (j < rows) {
-    _mm256_maskstore_ps(score + j, tail,
-                        _mm256_mul_ps(_mm256_maskload_ps(score + j, tail), inverse));
-  }
+  return 1.0 / sum;
 }
 
-/// Adds the weighted rows of `count` rows to the sums of H heads and 8 * C channels.
+/// Adds `count` weighted rows to the sums of H heads and 4 * C channels.
 template <int H, int C>
-inline void add_rows(const float* p, std::int64_t p_stride, const float* rows, std::int64_t count,
-                     std::int64_t dim, __m256 (&sum)[H][C]) {
+inline void add_rows(const double* p, std::int64_t p_stride, const float* rows, std::int64_t count,
+                     std::int64_t dim, __m256d (&sum)[H][C]) {
   for (std::int64_t j = 0; j < count; ++j) {
-    __m256 value[C];
+    __m256d value[C];
     for (int c = 0; c < C; ++c)
-      value[c] = _mm256_loadu_ps(rows + j * dim + 8 * c);
+      value[c] = _mm256_cvtps_pd(_mm_loadu_ps(rows + j * dim + 4 * c));
     for (int h = 0; h < H; ++h) {
-      const __m256 weight = _mm256_broadcast_ss(p + h * p_stride + j);
+      const __m256d weight = _mm256_broadcast_sd(p + h * p_stride + j);
       for (int c = 0; c < C; ++c)
-        sum[h][c] = _mm256_fmadd_ps(weight, value[c], sum[h][c]);
+        sum[h][c] = _mm256_fmadd_pd(weight, value[c], sum[h][c]);
     }
   }
 }
 
-template <int H, int C>
-void values(const AttentionArgs& a, std::int64_t rows, std::int64_t h, std::int64_t at) {
-  __m256 sum[H][C];
-  for (auto& head : sum) {
-    for (auto& s : head)
-      s = _mm256_setzero_ps();
-  }
-  const float* p = a.scratch + h * rows;
-  add_rows<H, C>(p, rows, a.window + at, a.window_rows, a.dim, sum);
-  add_rows<H, C>(p + a.window_rows, rows, a.selected + at, a.selected_rows, a.dim, sum);
-  for (int i = 0; i < H; ++i) {
-    for (int c = 0; c < C; ++c) {
-      _mm256_storeu_ps(a.out + (h + i) * a.dim + at + 8 * c, sum[i][c]);
-    }
-  }
-}
-
+/// Outputs of H heads from `h` on; p [heads, rows] exponentials, inverse [H] of their sums.
 template <int H>
-void head_values(const AttentionArgs& a, std::int64_t rows, std::int64_t h) {
-  std::int64_t at = 0;
-  for (; at + 16 <= a.dim; at += 16)
-    values<H, 2>(a, rows, h, at);
-  for (; at < a.dim; at += 8)
-    values<H, 1>(a, rows, h, at);
+void values(const AttentionArgs& a, const double* p, std::int64_t rows, std::int64_t h,
+            const double* inverse) {
+  constexpr int kVectors = 2;
+  for (std::int64_t at = 0; at < a.dim; at += 4 * kVectors) {
+    __m256d sum[H][kVectors];
+    for (auto& head : sum) {
+      for (auto& s : head)
+        s = _mm256_setzero_pd();
+    }
+    add_rows<H, kVectors>(p, rows, a.window + at, a.window_rows, a.dim, sum);
+    add_rows<H, kVectors>(p + a.window_rows, rows, a.selected + at, a.selected_rows, a.dim, sum);
+    for (int i = 0; i < H; ++i) {
+      for (int c = 0; c < kVectors; ++c) {
+        const __m256d out = _mm256_mul_pd(sum[i][c], _mm256_set1_pd(inverse[i]));
+        _mm_storeu_ps(a.out + (h + i) * a.dim + at + 4 * c, _mm256_cvtpd_ps(out));
+      }
+    }
+  }
+}
+
+/// H heads from `h` on.
+template <int H>
+void heads(const AttentionArgs& a, std::int64_t rows, std::int64_t h) {
+  double* q = a.scratch;
+  double* p = a.scratch + H * a.dim;
+  for (std::int64_t i = 0; i < H * a.dim; i += 4) {
+    _mm256_storeu_pd(q + i, _mm256_cvtps_pd(_mm_loadu_ps(a.q + h * a.dim + i)));
+  }
+  scores<H>(a, q, rows, p);
+  double inverse[H];
+  for (int i = 0; i < H; ++i)
+    inverse[i] = exponentials(p + i * rows, rows, a.sink[h + i]);
+  values<H>(a, p, rows, h, inverse);
 }
 
 /// Σ_h weight[h] relu(hit[h]) over two heads, in head order.
@@ -166,14 +174,11 @@ void index_scores_two_heads(const IndexScoreArgs& a) {
 
 void attention(const AttentionArgs& a) {
   const std::int64_t rows = a.window_rows + a.selected_rows;
-  scores(a, rows);
-  for (std::int64_t h = 0; h < a.heads; ++h)
-    softmax(a.scratch + h * rows, rows, a.sink[h]);
   std::int64_t h = 0;
   for (; h + 4 <= a.heads; h += 4)
-    head_values<4>(a, rows, h);
+    heads<4>(a, rows, h);
   for (; h < a.heads; ++h)
-    head_values<1>(a, rows, h);
+    heads<1>(a, rows, h);
 }
 
 void index_scores(const IndexScoreArgs& a) {

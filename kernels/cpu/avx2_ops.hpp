@@ -10,6 +10,8 @@ namespace troupe::kernels::avx2 {
 
 void gemm(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
           MatrixView<float> out);
+void gemm_wide(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
+               MatrixView<float> out);
 void attention(const AttentionArgs& args);
 void index_scores(const IndexScoreArgs& args);
 void rms_norm(const float* x, const float* weight, float eps, std::int64_t cols, float* out);

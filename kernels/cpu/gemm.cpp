@@ -58,4 +58,20 @@ void gemm(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
   }
 }
 
+void gemm_wide(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
+               MatrixView<float> out) {
+  for (std::int64_t p = panels.begin; p < panels.end; ++p) {
+    const std::int64_t lanes = std::min(kPanelRows, w.outputs - p * kPanelRows);
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      for (std::int64_t r = 0; r < x.rows; ++r) {
+        double sum = 0.0;
+        for (std::int64_t k = 0; k < w.inputs; ++k) {
+          sum += double{x.row(r)[k]} * double{weight_at(w, p, k, lane)};
+        }
+        out.row(r)[p * kPanelRows + lane] = static_cast<float>(sum);
+      }
+    }
+  }
+}
+
 } // namespace troupe::kernels::scalar

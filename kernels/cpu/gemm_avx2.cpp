@@ -156,6 +156,59 @@ void rows_times(MatrixView<const float> x, std::int64_t k0, std::int64_t count,
   }
 }
 
+constexpr std::int64_t kWideRows = 24; ///< Rows whose double sums are kept at a time.
+constexpr int kWideTile = 3;           ///< Rows of a register tile.
+
+/// Adds `count` inputs to the sums [R, 16] of R rows; w [count, 16] float32.
+template <int R>
+inline void wide_tile(const float* x, std::int64_t x_stride, const float* w, std::int64_t count,
+                      double* sums) {
+  __m256d sum[R][4];
+  for (int r = 0; r < R; ++r) {
+    for (int j = 0; j < 4; ++j)
+      sum[r][j] = _mm256_load_pd(sums + r * kPanelRows + 4 * j);
+  }
+  for (std::int64_t k = 0; k < count; ++k) {
+    __m256d weight[4];
+    for (int j = 0; j < 4; ++j)
+      weight[j] = _mm256_cvtps_pd(_mm_loadu_ps(w + k * kStep + 4 * j));
+    for (int r = 0; r < R; ++r) {
+      const __m256d value = _mm256_set1_pd(double{x[r * x_stride + k]});
+      for (int j = 0; j < 4; ++j)
+        sum[r][j] = _mm256_fmadd_pd(value, weight[j], sum[r][j]);
+    }
+  }
+  for (int r = 0; r < R; ++r) {
+    for (int j = 0; j < 4; ++j)
+      _mm256_store_pd(sums + r * kPanelRows + 4 * j, sum[r][j]);
+  }
+}
+
+/// One panel for up to kWideRows rows.
+void wide_panel(MatrixView<const float> x, const PackedMatrix& w, std::int64_t p,
+                MatrixView<float> out) {
+  alignas(64) float scratch[kStretch * kStep];
+  alignas(32) double sums[kWideRows * kPanelRows] = {};
+  for (std::int64_t k0 = 0; k0 < w.inputs; k0 += kStretch) {
+    const std::int64_t count = w.inputs - k0 < kStretch ? w.inputs - k0 : kStretch;
+    const float* weights = decoded_panel(w, p, k0, count, scratch);
+    std::int64_t r = 0;
+    for (; r + kWideTile <= x.rows; r += kWideTile) {
+      wide_tile<kWideTile>(x.row(r) + k0, x.stride, weights, count, sums + r * kPanelRows);
+    }
+    for (; r < x.rows; ++r) {
+      wide_tile<1>(x.row(r) + k0, x.stride, weights, count, sums + r * kPanelRows);
+    }
+  }
+  const std::int64_t left = w.outputs - p * kPanelRows;
+  const std::int64_t lanes = left < kPanelRows ? left : kPanelRows;
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      out.row(r)[p * kPanelRows + lane] = static_cast<float>(sums[r * kPanelRows + lane]);
+    }
+  }
+}
+
 } // namespace
 
 void gemm(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
@@ -186,6 +239,17 @@ void gemm(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
       }
     }
     p += group;
+  }
+}
+
+void gemm_wide(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
+               MatrixView<float> out) {
+  for (std::int64_t r = 0; r < x.rows; r += kWideRows) {
+    const std::int64_t rows = x.rows - r < kWideRows ? x.rows - r : kWideRows;
+    for (std::int64_t p = panels.begin; p < panels.end; ++p) {
+      wide_panel({x.row(r), rows, x.cols, x.stride}, w, p,
+                 {out.row(r), rows, out.cols, out.stride});
+    }
   }
 }
 

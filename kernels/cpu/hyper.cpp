@@ -142,26 +142,25 @@ void hyper(const HyperArgs& a) {
 
 void collapse(const float* streams, const float* mix, std::int64_t hc, std::int64_t cols,
               float* u) {
-  for (std::int64_t c = 0; c < cols; ++c)
-    u[c] = mix[0] * streams[c];
-  for (std::int64_t k = 1; k < hc; ++k) {
-    const float* stream = streams + k * cols;
-    for (std::int64_t c = 0; c < cols; ++c)
-      u[c] += mix[k] * stream[c];
+  for (std::int64_t c = 0; c < cols; ++c) {
+    double sum = 0.0;
+    for (std::int64_t k = 0; k < hc; ++k)
+      sum += double{mix[k]} * double{streams[k * cols + c]};
+    u[c] = static_cast<float>(sum);
   }
 }
 
 void expand(const float* o, const float* post, const float* mixing, std::int64_t hc,
             std::int64_t cols, float* streams) {
   for (std::int64_t c = 0; c < cols; ++c) {
-    float old[kHcMax];
+    double old[kHcMax];
     for (std::int64_t j = 0; j < hc; ++j)
-      old[j] = streams[j * cols + c];
+      old[j] = double{streams[j * cols + c]};
     for (std::int64_t k = 0; k < hc; ++k) {
-      float sum = post[k] * o[c];
+      double sum = double{post[k]} * double{o[c]};
       for (std::int64_t j = 0; j < hc; ++j)
-        sum += mixing[j * hc + k] * old[j];
-      streams[k * cols + c] = sum;
+        sum += double{mixing[j * hc + k]} * old[j];
+      streams[k * cols + c] = static_cast<float>(sum);
     }
   }
 }

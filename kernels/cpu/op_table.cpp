@@ -11,6 +11,7 @@ namespace scalar {
 const OpTable kOps = {
     .path = "scalar",
     .gemm = gemm,
+    .gemm_wide = gemm_wide,
     .attention = attention,
     .index_scores = index_scores,
     .rms_norm = rms_norm,

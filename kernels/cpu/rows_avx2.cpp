@@ -86,39 +86,45 @@ void swiglu(const float* gate, const float* up, float limit, float weight, std::
 
 void collapse(const float* streams, const float* mix, std::int64_t hc, std::int64_t cols,
               float* u) {
-  if (hc != kHc || cols % 8 != 0) {
+  if (hc != kHc || cols % 4 != 0) {
     scalar::collapse(streams, mix, hc, cols, u);
     return;
   }
-  __m256 weight[kHc];
+  __m256d weight[kHc];
   for (int k = 0; k < kHc; ++k)
-    weight[k] = _mm256_set1_ps(mix[k]);
-  for (std::int64_t c = 0; c < cols; c += 8) {
-    __m256 sum = _mm256_mul_ps(weight[0], _mm256_loadu_ps(streams + c));
-    for (int k = 1; k < kHc; ++k) {
-      sum = _mm256_fmadd_ps(weight[k], _mm256_loadu_ps(streams + k * cols + c), sum);
+    weight[k] = _mm256_set1_pd(double{mix[k]});
+  for (std::int64_t c = 0; c < cols; c += 4) {
+    __m256d sum = _mm256_setzero_pd();
+    for (int k = 0; k < kHc; ++k) {
+      sum = _mm256_fmadd_pd(weight[k], _mm256_cvtps_pd(_mm_loadu_ps(streams + k * cols + c)), sum);
     }
-    _mm256_storeu_ps(u + c, sum);
+    _mm_storeu_ps(u + c, _mm256_cvtpd_ps(sum));
   }
 }
 
 void expand(const float* o, const float* post, const float* mixing, std::int64_t hc,
             std::int64_t cols, float* streams) {
-  if (hc != kHc || cols % 8 != 0) {
+  if (hc != kHc || cols % 4 != 0) {
     scalar::expand(o, post, mixing, hc, cols, streams);
     return;
   }
-  for (std::int64_t c = 0; c < cols; c += 8) {
-    const __m256 fresh = _mm256_loadu_ps(o + c);
-    __m256 old[kHc];
+  double factor[kHc][kHc + 1];
+  for (int k = 0; k < kHc; ++k) {
     for (int j = 0; j < kHc; ++j)
-      old[j] = _mm256_loadu_ps(streams + j * cols + c);
+      factor[k][j] = double{mixing[j * kHc + k]};
+    factor[k][kHc] = double{post[k]};
+  }
+  for (std::int64_t c = 0; c < cols; c += 4) {
+    const __m256d fresh = _mm256_cvtps_pd(_mm_loadu_ps(o + c));
+    __m256d old[kHc];
+    for (int j = 0; j < kHc; ++j)
+      old[j] = _mm256_cvtps_pd(_mm_loadu_ps(streams + j * cols + c));
     for (int k = 0; k < kHc; ++k) {
-      __m256 sum = _mm256_mul_ps(_mm256_broadcast_ss(post + k), fresh);
+      __m256d sum = _mm256_mul_pd(_mm256_broadcast_sd(&factor[k][kHc]), fresh);
       for (int j = 0; j < kHc; ++j) {
-        sum = _mm256_fmadd_ps(_mm256_broadcast_ss(mixing + j * kHc + k), old[j], sum);
+        sum = _mm256_fmadd_pd(_mm256_broadcast_sd(&factor[k][j]), old[j], sum);
       }
-      _mm256_storeu_ps(streams + k * cols + c, sum);
+      _mm_storeu_ps(streams + k * cols + c, _mm256_cvtpd_ps(sum));
     }
   }
 }
@@ -193,6 +199,7 @@ void site_project(MatrixView<const float> x, const PackedMatrix& fn, float eps, 
 const OpTable kOps = {
     .path = "avx2",
     .gemm = gemm,
+    .gemm_wide = gemm_wide,
     .attention = attention,
     .index_scores = index_scores,
     .rms_norm = rms_norm,
