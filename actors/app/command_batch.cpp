@@ -12,6 +12,7 @@
 #include <chrono>
 #include <cstdio>
 #include <filesystem>
+#include <unistd.h>
 
 namespace troupe::app {
 
@@ -159,14 +160,39 @@ int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& p
   return exit_code;
 }
 
+/// On a terminal --restart asks before results are thrown away.
+bool may_restart(const BatchArguments& arguments, const BatchPaths& paths) {
+  std::error_code error;
+  const bool has_results = std::filesystem::file_size(paths.output, error) > 0 && !error;
+  if (!arguments.restart || !has_results || ::isatty(STDIN_FILENO) == 0) return true;
+  fmt::print(stderr, "troupe: --restart throws the results in {} away. Go on? [y/N] ",
+             paths.output);
+  std::fflush(stderr);
+  const int answer = std::getchar();
+  return answer == 'y' || answer == 'Y';
+}
+
+Status check_paths(const BatchArguments& arguments, const BatchPaths& paths) {
+  if (Status ok = check_batch_paths(paths); !ok.ok()) return ok;
+  if (arguments.summary.empty()) return {};
+  for (const std::string& file : {paths.input, paths.output, paths.errors, paths.journal}) {
+    if (file.empty() || !is_same_file(file, arguments.summary)) continue;
+    return {ErrorCode::bad_argument, arguments.summary +
+                                         ": the summary would be the same file as " + file +
+                                         "; give it its own path"};
+  }
+  return {};
+}
+
 } // namespace
 
 int command_batch(const BatchArguments& arguments) {
   if (arguments.check) return check_batch_input(arguments);
   const BatchPaths paths = batch_paths(arguments.input, arguments.output, arguments.errors);
-  if (const Status ok = check_batch_paths(paths); !ok.ok()) {
+  if (const Status ok = check_paths(arguments, paths); !ok.ok()) {
     return fail(kExitRefused, ok.error().message);
   }
+  if (!may_restart(arguments, paths)) return fail(kExitRefused, "nothing was changed");
   auto setup = set_up(arguments.common, arguments.model, arguments.policies);
   if (!setup.ok()) return fail(kExitRefused, setup.error().message);
   auto job = open_job(arguments, *setup, paths);

@@ -40,6 +40,7 @@ public:
     add_batch();
     add_generate();
     add_verify();
+    add_inspect();
     add_tokenize();
     add_config();
   }
@@ -59,7 +60,7 @@ public:
     try {
       app_.parse(argc, argv);
     } catch (const CLI::CallForHelp&) {
-      std::cout << chosen()->help();
+      std::cout << help_of(chosen());
       return kExitDone;
     } catch (const CLI::ParseError& error) {
       return usage_error(error);
@@ -231,6 +232,14 @@ private:
     return at;
   }
 
+  std::string help_of(const CLI::App* at) const {
+    if (at == &app_) {
+      return at->help();
+    }
+    const std::string path = "troupe " + path_of(at);
+    return at->help(path.substr(0, path.rfind(' ')));
+  }
+
   int help(int argc, char** argv) {
     CLI::App* at = &app_;
     for (int i = 2; i < argc; ++i) {
@@ -245,7 +254,7 @@ private:
       }
       at = next;
     }
-    std::cout << at->help();
+    std::cout << help_of(at);
     return kExitDone;
   }
 
@@ -266,7 +275,8 @@ private:
     while (!message.empty() && message.back() == '\n') {
       message.pop_back();
     }
-    if (dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr) {
+    // A misspelt flag is the cause of a required one that is missing.
+    if (at->remaining_size(true) > 0) {
       message = unknown_argument(at);
     }
     const std::string name = at == &app_ ? "" : at->get_name() + ": ";

@@ -37,7 +37,10 @@ public:
       : request_(request), format_(format), tags_(dsml_tags(format.dialect)) {
     for (const ChatMessage& message : request.messages) {
       const bool is_void = message.role == Role::system && message.content.empty();
-      if (!is_void) messages_.push_back(&message);
+      // Of reminders in a row the original keeps the first only.
+      const bool repeats = message.role == Role::latest_reminder && !messages_.empty() &&
+                           messages_.back()->role == Role::latest_reminder;
+      if (!is_void && !repeats) messages_.push_back(&message);
     }
   }
 
@@ -155,8 +158,10 @@ private:
 
   void render_assistant(const ChatMessage& message) {
     prompt_.special(kAssistantToken);
-    // Reasoning of the history stays only where calls may follow from it.
-    if (request_.thinking && (message.prefix || request_.offers_tools())) {
+    // Reasoning of the history stays only where calls may follow from it; a prefix brings its own,
+    // unless nothing stands before it.
+    const bool continues = message.prefix && messages_.front() != &message;
+    if (request_.thinking && (continues || request_.offers_tools())) {
       prompt_.special(kThinkBegin);
       prompt_.plain(message.reasoning);
       const bool open = message.prefix && message.content.empty();
@@ -224,7 +229,7 @@ private:
   const ChatRequest& request_;
   const ChatFormat& format_;
   DsmlTags tags_;
-  std::vector<const ChatMessage*> messages_; ///< Without empty system messages.
+  std::vector<const ChatMessage*> messages_; ///< Those that the prompt shows.
   Prompt prompt_;
 };
 

@@ -48,8 +48,7 @@ Refusal check_function_name(const std::string& path, const std::string& name) {
 
 /// The schema of a function's parameters, as it is rendered.
 Refusal read_parameters(const std::string& path, const JsonValue& function, Strictness strictness,
-                        JsonValue& out) {
-  bool strict = false;
+                        bool& strict, JsonValue& out) {
   if (const JsonValue* value = present(function, "strict")) {
     if (Refusal no = read_bool(path_of(path, "strict"), *value, strict)) return no;
     if (strict && strictness == Strictness::run) {
@@ -60,8 +59,10 @@ Refusal read_parameters(const std::string& path, const JsonValue& function, Stri
   const std::string parameters_path = path_of(path, "parameters");
   const JsonValue* parameters = present(function, "parameters");
   if (parameters == nullptr) {
-    out = JsonValue(JsonValue::Object{});
-    if (strict) return missing_field(parameters_path, "a schema, as the function is strict");
+    JsonValue::Object none;
+    if (strict) none.push_back({"type", JsonValue(std::string("object"))});
+    out = JsonValue(std::move(none));
+    if (strict) return strict_schema(parameters_path, JsonValue(out), out);
     return std::nullopt;
   }
   if (Refusal no = check_schema(parameters_path, *parameters)) return no;
@@ -75,7 +76,7 @@ Refusal read_parameters(const std::string& path, const JsonValue& function, Stri
 }
 
 Refusal read_tool(const std::string& path, const JsonValue& value, Strictness strictness,
-                  ChatTool& tool) {
+                  bool& strict, ChatTool& tool) {
   if (Refusal no = check_members(path, value, kToolFields)) return no;
   const JsonValue* type = present(value, "type");
   if (type == nullptr) return missing_field(path_of(path, "type"), "\"function\"");
@@ -98,7 +99,8 @@ Refusal read_tool(const std::string& path, const JsonValue& value, Strictness st
     }
   }
   JsonValue parameters;
-  if (Refusal no = read_parameters(function_path, *function, strictness, parameters)) return no;
+  if (Refusal no = read_parameters(function_path, *function, strictness, strict, parameters))
+    return no;
   JsonValue::Object line;
   line.push_back({"name", JsonValue(tool.name)});
   line.push_back({"description", JsonValue(std::move(description))});
@@ -146,10 +148,17 @@ Refusal read_tools(const JsonValue& value, Strictness strictness, std::vector<Ch
   const std::string path = "tools";
   if (value.array() == nullptr) return wrong_type(path, value, "an array of tools");
   std::unordered_set<std::string> names;
+  bool all_strict = false;
   for (std::size_t i = 0; i < value.array()->size(); ++i) {
     ChatTool tool;
     const std::string tool_path = path_of(path, i);
-    if (Refusal no = read_tool(tool_path, (*value.array())[i], strictness, tool)) return no;
+    bool strict = false;
+    if (Refusal no = read_tool(tool_path, (*value.array())[i], strictness, strict, tool)) return no;
+    if (i > 0 && strict != all_strict) {
+      return wrong_value(path_of(tool_path, "function.strict"),
+                         "differs from the tools before: either all are strict or none");
+    }
+    all_strict = strict;
     if (!names.insert(tool.name).second) {
       return wrong_value(path_of(tool_path, "function.name"), "repeats the name of another tool");
     }
@@ -311,7 +320,12 @@ Refusal check_chat(const BodyRules& rules, const ChatRequest& chat) {
   }
   if (messages.back().prefix) {
     const std::string path = path_of(path_of("messages", messages.size() - 1), "prefix");
-    if (!chat.tools.empty()) return unsupported_value(path, "cannot be used with `tools`");
+    const bool calls =
+        std::any_of(messages.begin(), messages.end(),
+                    [](const ChatMessage& message) { return !message.tool_calls.empty(); });
+    if (!chat.tools.empty() || calls) {
+      return unsupported_value(path, "cannot be used with `tools` or calls in the history");
+    }
     if (chat.response_format.kind == ResponseFormatKind::json_object) {
       return unsupported_value(path, "cannot be used with a json_object format");
     }

@@ -5,7 +5,7 @@
 #include "schedulers/policy/prefill_router.hpp"
 #include "schedulers/policy/validate.hpp"
 #include "schedulers/stage/policy_slot.hpp"
-#include "schedulers/stage/rank_book.hpp"
+#include "schedulers/stage/prefill_table.hpp"
 
 #include <algorithm>
 #include <map>
@@ -16,49 +16,19 @@
 namespace troupe::sched {
 namespace {
 
-/// Where a request stands, in order.
-enum class Where : std::uint8_t {
-  waiting,   ///< In the queue, no rank yet.
-  assigning, ///< Offered to a rank that has not answered.
-  assigned,  ///< On a rank, prefill not complete.
-  finished,  ///< Prefill complete; the rank still holds it.
-};
-
-struct Entry {
-  Submit submit; ///< Its work is dropped once a rank confirmed it.
-  RequestView view;
-  Where where = Where::waiting;
-  std::uint64_t serial = 0;
-  RankRef rank;
-  std::set<RankId> tried; ///< Refused it in this round.
-  std::uint32_t sent = 0; ///< Times the current Assign went out.
-  std::int64_t not_before_us = 0;
-  bool blocked = false; ///< "No room" is in the ledger already.
-};
-
-/// Work of one rank: who is there, what it asked for, what it was last given.
-struct Desk {
-  std::set<RequestRef> requests; ///< Assigning or assigned.
-  std::optional<std::uint64_t> pull;
-  std::optional<RunChunks> answer; ///< To the newest step, kept in case it got lost.
-  std::int64_t answered_us = 0;
-  std::int64_t in_flight_ps = 0; ///< Estimated cost of that answer while it runs.
-};
+using Where = PrefillWhere;
+using Entry = PrefillEntry;
+using Desk = PrefillDesk;
 
 } // namespace
 
-struct PrefillStage::State {
+struct PrefillStage::State : PrefillTable {
   PrefillOptions options;
   PolicySlot<QueuePolicy> queue;
   PolicySlot<PrefillRouter> router;
   PolicySlot<PrefillChunker> chunker;
   Rng rng;
   PrefillCounts counts;
-  RankBook book;
-  std::map<RankId, Desk> desks;
-  std::map<RequestRef, Entry> entries;
-  std::map<std::uint64_t, RequestRef> assigning; ///< By serial: for the timer of an Assign.
-  std::set<RequestRef> waiting;
   std::uint64_t serial = 0;
   Load sent_load;
   std::vector<Standing> moved;
@@ -66,7 +36,9 @@ struct PrefillStage::State {
 
   State(const PrefillOptions& given, const PolicySet& set, const PolicyRegistry& registry)
       : options(given), queue("queue", set, registry), router("prefill_router", set, registry),
-        chunker("prefill_chunker", set, registry), rng(draw(given.seed, 1, Purpose::policy)) {}
+        chunker("prefill_chunker", set, registry), rng(draw(given.seed, 1, Purpose::policy)) {
+    cost_model = given.cost_model;
+  }
 
   // -- helpers -----------------------------------------------------------------------------------
 
@@ -76,25 +48,10 @@ struct PrefillStage::State {
     ctx.rng = &rng;
     ctx.epoch = queue.epoch();
     ctx.cost_model = &options.cost_model;
-    ctx.step_budget_ps = rank == nullptr ? largest_budget_ps() : budget_ps(*rank);
+    ctx.step_budget_ps =
+        rank == nullptr ? largest_budget_ps() : desks.at(rank->up.rank.rank).budget_ps;
     if (rank != nullptr) ctx.block_tokens = rank->up.block_tokens;
     return ctx;
-  }
-
-  std::int64_t budget_ps(const RankEntry& rank) const {
-    return chunker.policy().step_budget_ps(options.cost_model, rank.up.step_tokens_max);
-  }
-
-  std::int64_t largest_budget_ps() const {
-    std::int64_t budget = 0;
-    for (const auto& [id, rank] : book.ranks()) {
-      if (prefills(rank.up.role)) budget = std::max(budget, budget_ps(rank));
-    }
-    return budget;
-  }
-
-  void refresh_work(Entry& entry) const {
-    entry.view.work_ps = options.cost_model.marginal_ps(entry.view.remaining(), entry.view.done);
   }
 
   template <class Kind, class T>
@@ -113,74 +70,6 @@ struct PrefillStage::State {
     effects.timer(TimerKind::retry, 0, due_us);
   }
 
-  /// Queue estimate W of a rank: policies.md section 2.1, the running step counted down.
-  std::int64_t work_ps(const RankEntry& rank, const Desk& desk, std::int64_t now_us) const {
-    std::int64_t work = 0;
-    for (const RequestRef& ref : desk.requests) {
-      work = add_saturated(work, entries.at(ref).view.work_ps);
-    }
-    constexpr std::int64_t kPicosPerMicro = 1'000'000;
-    const std::int64_t elapsed_us = std::max<std::int64_t>(0, now_us - desk.answered_us);
-    const std::int64_t elapsed_ps = elapsed_us > desk.in_flight_ps / kPicosPerMicro
-                                        ? desk.in_flight_ps
-                                        : elapsed_us * kPicosPerMicro;
-    work = std::max<std::int64_t>(0, work - elapsed_ps);
-    return with_step_overhead(work, options.cost_model.step_ps, budget_ps(rank));
-  }
-
-  std::vector<RankView> prefill_views(std::int64_t now_us) const {
-    std::vector<RankView> views;
-    for (const auto& [id, rank] : book.ranks()) {
-      if (!prefills(rank.up.role)) continue;
-      RankView view = RankBook::view(rank);
-      const Desk& desk = desks.at(id);
-      view.queued = static_cast<std::int64_t>(desk.requests.size());
-      view.work_ps = work_ps(rank, desk, now_us);
-      views.push_back(view);
-    }
-    return views;
-  }
-
-  // -- can it ever run ---------------------------------------------------------------------------
-
-  /// Whether a prefill on `rank` could go on to the end: on the rank itself or on a decode rank.
-  bool could_end(const PlacementQuery& query, const RankView& rank) const {
-    if (!could_fit(query, rank)) return false;
-    if (decodes(rank.role)) return true;
-    if (query.request.new_tokens_max - query.request.answered <= 1) return true;
-    bool known = false;
-    for (const auto& [id, other] : book.ranks()) {
-      if (!decodes(other.up.role)) continue;
-      known = true;
-      if (could_fit(query, RankBook::view(other))) return true;
-    }
-    return !known; // A decode rank may still join.
-  }
-
-  bool never_fits(const Entry& entry) const {
-    const PlacementQuery query{entry.view, {}};
-    bool known = false;
-    for (const auto& [id, rank] : book.ranks()) {
-      if (!prefills(rank.up.role)) continue;
-      known = true;
-      if (could_end(query, RankBook::view(rank))) return false;
-    }
-    return known;
-  }
-
-  std::string why_never(const Entry& entry) const {
-    std::int64_t blocks_max = 0;
-    std::int64_t context_max = 0;
-    for (const auto& [id, rank] : book.ranks()) {
-      blocks_max = std::max(blocks_max, rank.up.kv_blocks * rank.up.block_tokens);
-      context_max = std::max(context_max, rank.up.context_max);
-    }
-    return "the request needs up to " + std::to_string(entry.view.positions_max()) +
-           " tokens of KV; the largest rank holds " + std::to_string(blocks_max) +
-           " and the context ends at " + std::to_string(context_max) +
-           "; shorten it, lower max_tokens or give kv.memory more";
-  }
-
   /// Ends what no live rank could ever hold, so that the rest is served.
   void end_never_fitting(Effects& effects) {
     const std::vector<RequestRef> all(waiting.begin(), waiting.end());
@@ -190,34 +79,6 @@ struct PrefillStage::State {
       effects.send(Peer::driver, Ended{ref, ErrorCode::never_fits, false, why_never(entry)});
       erase(ref);
     }
-  }
-
-  // -- table -------------------------------------------------------------------------------------
-
-  void leave_rank(Entry& entry) {
-    if (entry.where == Where::waiting) return;
-    if (RankEntry* rank = book.current(entry.rank)) rank->promises.erase(entry.view.ref);
-    if (const auto desk = desks.find(entry.rank.rank); desk != desks.end()) {
-      desk->second.requests.erase(entry.view.ref);
-    }
-    assigning.erase(entry.serial);
-  }
-
-  void erase(const RequestRef& ref) {
-    const auto found = entries.find(ref);
-    if (found == entries.end()) return;
-    leave_rank(found->second);
-    waiting.erase(ref);
-    entries.erase(found);
-  }
-
-  void back_to_queue(Entry& entry) {
-    leave_rank(entry);
-    entry.where = Where::waiting;
-    entry.rank = {};
-    entry.view.done = 0;
-    refresh_work(entry);
-    waiting.insert(entry.view.ref);
   }
 
   // -- routing -----------------------------------------------------------------------------------
@@ -298,10 +159,9 @@ struct PrefillStage::State {
     assign(entry, rank, now_us, effects);
     for (RankView& view : ranks) {
       if (view.rank.rank != decision.value->rank) continue;
-      const Desk& desk = desks.at(view.rank.rank);
-      view = RankBook::view(rank);
-      view.queued = static_cast<std::int64_t>(desk.requests.size());
-      view.work_ps = work_ps(rank, desk, now_us);
+      const bool held = view.held;
+      view = prefill_view(rank, now_us);
+      view.held = held;
     }
     return true;
   }
@@ -457,13 +317,6 @@ struct PrefillStage::State {
     }
     book.remove(rank);
     desks.erase(rank.rank);
-  }
-
-  std::vector<RequestRef> keys() const {
-    std::vector<RequestRef> all;
-    for (const auto& [ref, entry] : entries)
-      all.push_back(ref);
-    return all;
   }
 
   // -- load --------------------------------------------------------------------------------------
@@ -622,7 +475,9 @@ void PrefillStage::on(const RankUp& event, std::int64_t now_us, Effects& effects
     ++s.counts.stale_dropped;
     return;
   }
-  s.desks[event.rank.rank] = Desk{};
+  Desk desk;
+  desk.budget_ps = s.chunker.policy().step_budget_ps(s.cost_model, event.step_tokens_max);
+  s.desks[event.rank.rank] = desk;
   s.end_never_fitting(effects);
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);

@@ -1,23 +1,19 @@
 #include "schedulers/stage/rank_stage.hpp"
 
-#include "schedulers/core/rng.hpp"
 #include "schedulers/model/rank_view.hpp"
-#include "schedulers/policy/validate.hpp"
-#include "schedulers/stage/policy_slot.hpp"
 #include "schedulers/stage/sequence_table.hpp"
+#include "schedulers/stage/step_composer.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <set>
-#include <tuple>
 #include <vector>
 
 namespace troupe::sched {
 
 struct RankStage::State {
   RankOptions options;
-  PolicySlot<StepPolicy> step_policy;
-  Rng rng;
+  StepComposer composer;
   RankCounts counts;
   SequenceTable table;
   std::uint64_t seq = 0;
@@ -33,9 +29,7 @@ struct RankStage::State {
   std::int64_t promised_until_us = -1;
 
   State(const RankOptions& given, const PolicySet& set, const PolicyRegistry& registry)
-      : options(given), step_policy("step", set, registry),
-        rng(draw(given.seed, 3 + raw(given.rank.rank), Purpose::policy)),
-        table(given.kv_blocks, given.slots) {
+      : options(given), composer(given, set, registry), table(given.kv_blocks, given.slots) {
     TROUPE_CHECK(given.block_tokens >= 1 && given.step_tokens_max >= 1,
                  "a rank has blocks and steps of at least one token");
     recount();
@@ -62,10 +56,9 @@ struct RankStage::State {
     counts.slots_reserved = table.slots().used();
   }
 
-  std::int64_t running() {
-    return std::count_if(table.all().begin(), table.all().end(), [](const auto& item) {
-      return item.second.state == SequenceState::decoding && !item.second.doomed;
-    });
+  std::int64_t running() const {
+    return std::count_if(table.all().begin(), table.all().end(),
+                         [](const auto& item) { return item.second.decodes(); });
   }
 
   /// Snapshot to everybody who decides about this rank, and the pull when it waits for one.
@@ -84,7 +77,7 @@ struct RankStage::State {
     made.slots_reserved = counts.slots_reserved;
     made.slots_total = table.slots().total();
     for (const auto& [ref, sequence] : table.all()) {
-      if (sequence.state != SequenceState::decoding || sequence.doomed) continue;
+      if (!sequence.decodes()) continue;
       ++made.running;
       made.context_tokens += sequence.positions;
       made.tokens_to_come += sequence.new_tokens_max - sequence.answered;
@@ -160,86 +153,27 @@ struct RankStage::State {
     return valid;
   }
 
-  /// Decoding sequences, the one that waited longest first.
-  std::vector<const Sequence*> decoding() {
-    std::vector<const Sequence*> list;
-    for (const auto& [ref, sequence] : table.all()) {
-      if (sequence.state == SequenceState::decoding && !sequence.doomed) list.push_back(&sequence);
-    }
-    std::stable_sort(list.begin(), list.end(), [](const Sequence* a, const Sequence* b) {
-      return std::tie(a->last_step, a->serial) < std::tie(b->last_step, b->serial);
-    });
-    return list;
-  }
-
   /// Starts a step when there is work and, where chunks are pulled, the answer for it. An answer
   /// that left nothing to do is used up, and the next step asked for.
   void start_step(std::int64_t now_us, Effects& effects) {
     if (step_runs() || (prefills(options.role) && !answer)) return;
     const std::vector<Slice> slices = valid_slices();
-    const std::vector<const Sequence*> sequences = decoding();
     const bool answered = answer.has_value();
     answer.reset();
-    if (slices.empty() && sequences.empty()) {
+    if (slices.empty() && running() == 0) {
       if (!answered) return;
       ++step_next;
       report(now_us, effects);
       return;
     }
-    compose(slices, sequences, now_us, effects);
-  }
-
-  void compose(const std::vector<Slice>& slices, const std::vector<const Sequence*>& sequences,
-               std::int64_t now_us, Effects& effects) {
-    std::vector<OfferedSlice> offered;
-    for (const Slice& slice : slices)
-      offered.push_back({slice.ref, slice.first, slice.count});
-    std::vector<DecodeView> views;
-    for (const Sequence* sequence : sequences)
-      views.push_back({sequence->ref, sequence->positions});
-    const StepQuery query{offered, views, options.step_tokens_max};
-    PolicyContext ctx;
-    ctx.now_us = now_us;
-    ctx.rng = &rng;
-    ctx.epoch = step_policy.epoch();
-    ctx.cost_model = &options.cost_model;
-    ctx.block_tokens = options.block_tokens;
-    const auto decision = step_policy.decide(
-        [&](StepPolicy& policy) { return policy.compose(query, ctx); },
-        [&](const auto& given) { return validate(given, query); }, counts.invalid_decisions);
-    RunStep step{step_next, {}};
+    RunStep step = composer.compose(step_next, slices, table, options, now_us, effects);
     last_step_tokens = 0;
-    for (const std::uint32_t i : decision.value->decodes)
-      add_entry(views[i].ref, 1, step);
-    for (const Share& share : decision.value->slices) {
-      add_entry(offered[share.candidate].ref, share.tokens, step);
-    }
-    Record made;
-    made.kind = step_policy.kind();
-    made.policy = step_policy.name(decision.reason);
-    made.epoch = step_policy.epoch();
-    made.rank = options.rank;
-    made.reason = decision.reason;
-    made.value = last_step_tokens;
-    effects.add(std::move(made));
+    for (const StepEntry& entry : step.entries)
+      last_step_tokens += entry.count;
+    counts.invalid_decisions = composer.invalid_decisions();
     ++counts.steps;
     in_flight = step.entries;
     effects.add(std::move(step));
-  }
-
-  void add_entry(const RequestRef& ref, std::int64_t tokens, RunStep& step) {
-    Sequence& sequence = *table.find(ref);
-    table.grow(sequence, sequence.positions + tokens, options.block_tokens);
-    sequence.in_step = true;
-    sequence.last_step = step.step;
-    StepEntry entry{ref, sequence.slot, sequence.positions, tokens, false, {}};
-    entry.draw =
-        sequence.state == SequenceState::decoding || sequence.positions + tokens == sequence.total;
-    const auto count = static_cast<std::ptrdiff_t>(blocks_of(sequence.positions + tokens));
-    const auto& blocks = sequence.blocks.blocks();
-    entry.blocks.assign(blocks.begin(), blocks.begin() + count);
-    last_step_tokens += tokens;
-    step.entries.push_back(std::move(entry));
   }
 
   // -- the end of a step -------------------------------------------------------------------------

@@ -49,6 +49,7 @@ struct Sequence {
   bool engine = false;  ///< An export or import is under way.
   bool doomed = false;  ///< Given up; freed as soon as nothing works on it.
 
+  bool decodes() const noexcept { return state == SequenceState::decoding && !doomed; }
   bool leased() const noexcept {
     return state != SequenceState::prefilling && state != SequenceState::decoding;
   }
@@ -78,7 +79,7 @@ public:
     sequence.blocks.grow(blocks_needed(positions, block_tokens), blocks_);
   }
 
-  std::map<RequestRef, Sequence>& all() noexcept { return sequences_; }
+  const std::map<RequestRef, Sequence>& all() const noexcept { return sequences_; }
   const BlockPool& blocks() const noexcept { return blocks_; }
   const SlotPool& slots() const noexcept { return slots_; }
 

@@ -1,0 +1,124 @@
+#include "schedulers/stage/prefill_table.hpp"
+
+#include "schedulers/model/queue_estimate.hpp"
+
+#include <algorithm>
+
+namespace troupe::sched {
+
+void PrefillTable::refresh_work(PrefillEntry& entry) const {
+  entry.view.work_ps = cost_model.marginal_ps(entry.view.remaining(), entry.view.done);
+}
+
+std::int64_t PrefillTable::work_ps(const PrefillDesk& desk, std::int64_t now_us) const {
+  std::int64_t work = 0;
+  for (const RequestRef& ref : desk.requests) {
+    work = add_saturated(work, entries.at(ref).view.work_ps);
+  }
+  constexpr std::int64_t kPicosPerMicro = 1'000'000;
+  const std::int64_t elapsed_us = std::max<std::int64_t>(0, now_us - desk.answered_us);
+  const std::int64_t elapsed_ps = elapsed_us > desk.in_flight_ps / kPicosPerMicro
+                                      ? desk.in_flight_ps
+                                      : elapsed_us * kPicosPerMicro;
+  work = std::max<std::int64_t>(0, work - elapsed_ps);
+  return with_step_overhead(work, cost_model.step_ps, desk.budget_ps);
+}
+
+std::int64_t PrefillTable::largest_budget_ps() const {
+  std::int64_t budget_ps = 0;
+  for (const auto& [id, rank] : book.ranks()) {
+    if (prefills(rank.up.role)) budget_ps = std::max(budget_ps, desks.at(id).budget_ps);
+  }
+  return budget_ps;
+}
+
+RankView PrefillTable::prefill_view(const RankEntry& rank, std::int64_t now_us) const {
+  const PrefillDesk& desk = desks.at(rank.up.rank.rank);
+  RankView view = RankBook::view(rank);
+  view.queued = static_cast<std::int64_t>(desk.requests.size());
+  view.work_ps = work_ps(desk, now_us);
+  return view;
+}
+
+std::vector<RankView> PrefillTable::prefill_views(std::int64_t now_us) const {
+  std::vector<RankView> views;
+  for (const auto& [id, rank] : book.ranks()) {
+    if (prefills(rank.up.role)) views.push_back(prefill_view(rank, now_us));
+  }
+  return views;
+}
+
+bool PrefillTable::could_end(const PlacementQuery& query, const RankView& rank) const {
+  if (!could_fit(query, rank)) return false;
+  if (decodes(rank.role)) return true;
+  if (query.request.new_tokens_max - query.request.answered <= 1) return true;
+  bool known = false;
+  for (const auto& [id, other] : book.ranks()) {
+    if (!decodes(other.up.role)) continue;
+    known = true;
+    if (could_fit(query, RankBook::view(other))) return true;
+  }
+  return !known; // A decode rank may still join.
+}
+
+bool PrefillTable::never_fits(const PrefillEntry& entry) const {
+  const PlacementQuery query{entry.view, {}};
+  bool known = false;
+  for (const auto& [id, rank] : book.ranks()) {
+    if (!prefills(rank.up.role)) continue;
+    known = true;
+    if (could_end(query, RankBook::view(rank))) return false;
+  }
+  return known;
+}
+
+std::string PrefillTable::why_never(const PrefillEntry& entry) const {
+  std::int64_t tokens_max = 0;
+  std::int64_t context_max = 0;
+  for (const auto& [id, rank] : book.ranks()) {
+    tokens_max = std::max(tokens_max, rank.up.kv_blocks * rank.up.block_tokens);
+    context_max = std::max(context_max, rank.up.context_max);
+  }
+  std::string text = "the request needs up to " + std::to_string(entry.view.positions_max()) +
+                     " tokens (prompt " + std::to_string(entry.view.prompt) + ", new tokens " +
+                     std::to_string(entry.view.new_tokens_max) + "); the largest rank holds " +
+                     std::to_string(tokens_max);
+  if (context_max > 0) text += " and the context ends at " + std::to_string(context_max);
+  return text + "; shorten it, lower max_tokens, or raise kv.memory";
+}
+
+void PrefillTable::leave_rank(PrefillEntry& entry) {
+  if (entry.where == PrefillWhere::waiting) return;
+  if (RankEntry* rank = book.current(entry.rank)) rank->promises.erase(entry.view.ref);
+  if (const auto desk = desks.find(entry.rank.rank); desk != desks.end()) {
+    desk->second.requests.erase(entry.view.ref);
+  }
+  assigning.erase(entry.serial);
+}
+
+void PrefillTable::erase(const RequestRef& ref) {
+  const auto found = entries.find(ref);
+  if (found == entries.end()) return;
+  leave_rank(found->second);
+  waiting.erase(ref);
+  entries.erase(found);
+}
+
+void PrefillTable::back_to_queue(PrefillEntry& entry) {
+  leave_rank(entry);
+  entry.where = PrefillWhere::waiting;
+  entry.rank = {};
+  entry.view.done = 0;
+  refresh_work(entry);
+  waiting.insert(entry.view.ref);
+}
+
+std::vector<RequestRef> PrefillTable::keys() const {
+  std::vector<RequestRef> all;
+  all.reserve(entries.size());
+  for (const auto& [ref, entry] : entries)
+    all.push_back(ref);
+  return all;
+}
+
+} // namespace troupe::sched

@@ -1,0 +1,38 @@
+// Turns slices on offer and decoding sequences into one engine step, by the step policy.
+
+#pragma once
+
+#include "schedulers/core/rng.hpp"
+#include "schedulers/policy/step_policy.hpp"
+#include "schedulers/stage/policy_slot.hpp"
+#include "schedulers/stage/rank_stage.hpp"
+#include "schedulers/stage/sequence_table.hpp"
+
+#include <cstdint>
+#include <vector>
+
+namespace troupe::sched {
+
+class StepComposer {
+public:
+  StepComposer(const RankOptions& options, const PolicySet& set, const PolicyRegistry& registry)
+      : policy_("step", set, registry),
+        rng_(draw(options.seed, 3 + raw(options.rank.rank), Purpose::policy)) {}
+
+  /// Entries of step `number`: blocks are taken, the sequences marked as in it. The record of the
+  /// decision goes to `effects`. @pre slices are valid for the table; not both lists are empty
+  RunStep compose(std::uint64_t number, const std::vector<Slice>& slices, SequenceTable& table,
+                  const RankOptions& options, std::int64_t now_us, Effects& effects);
+
+  std::int64_t invalid_decisions() const noexcept { return invalid_; }
+
+private:
+  PolicySlot<StepPolicy> policy_;
+  Rng rng_;
+  std::int64_t invalid_ = 0;
+};
+
+/// Sequences that decode, the one that waited longest first.
+std::vector<const Sequence*> decoding_sequences(const SequenceTable& table);
+
+} // namespace troupe::sched

@@ -1,0 +1,217 @@
+// Goal: the executable keeps its promises on words, flags, exit codes and where output goes.
+// Method: the built program is run in a folder of its own; nothing else is needed than the bundled
+// model.
+
+#include "tests/actors/app/temporary_folder.hpp"
+
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <sys/wait.h>
+
+namespace troupe::app {
+namespace {
+
+using Json = nlohmann::json;
+
+const std::string kSource = TROUPE_SOURCE_DIR;
+const std::string kModel = kSource + "/examples/models/nano-v4.1";
+
+struct Outcome {
+  int exit_code = -1;
+  std::string out;
+  std::string err;
+};
+
+class CommandLine : public testing::Test {
+protected:
+  /// Runs `troupe ARGUMENTS` by a shell; file names in it are relative to the folder.
+  Outcome run(const std::string& arguments, const std::string& input = "") {
+    folder_.write("stdin", input);
+    const std::string command = "cd '" + folder_.path("") + "' && '" TROUPE_EXECUTABLE "' " +
+                                arguments + " <stdin >stdout 2>stderr";
+    const int state = std::system(command.c_str());
+    return {WIFEXITED(state) ? WEXITSTATUS(state) : -1, folder_.read("stdout"),
+            folder_.read("stderr")};
+  }
+  static bool has(const std::string& text, const std::string& part) {
+    return text.find(part) != std::string::npos;
+  }
+
+  TemporaryFolder folder_;
+};
+
+std::string completion_line(const std::string& id, const std::string& body) {
+  return R"({"custom_id":")" + id + R"(","method":"POST","url":"/v1/completions","body":)" + body +
+         "}\n";
+}
+
+TEST_F(CommandLine, HelpsWithWords) {
+  const Outcome bare = run("");
+  EXPECT_EQ(bare.exit_code, 0);
+  EXPECT_TRUE(has(bare.out, "batch")) << bare.out;
+  EXPECT_EQ(run("help").out, bare.out);
+  EXPECT_EQ(run("--help").out, bare.out);
+  const Outcome help = run("help batch");
+  EXPECT_EQ(help.exit_code, 0);
+  EXPECT_TRUE(has(help.out, "troupe batch [OPTIONS]")) << help.out;
+  EXPECT_TRUE(has(help.out, "Example:"));
+  EXPECT_EQ(run("batch --help").out, help.out);
+  EXPECT_TRUE(has(run("help config show").out, "troupe config show"));
+  EXPECT_TRUE(has(run("--version").out, "troupe "));
+  for (const char* word : {"bach", "help bach"}) {
+    const Outcome mistyped = run(word);
+    EXPECT_EQ(mistyped.exit_code, 2);
+    EXPECT_TRUE(has(mistyped.err, "did you mean \"batch\"?")) << mistyped.err;
+    EXPECT_EQ(mistyped.out, "");
+  }
+  EXPECT_EQ(run("serve").exit_code, 2) << "what is not built does not exist";
+}
+
+TEST_F(CommandLine, RefusesBadFlags) {
+  const Outcome misspelt = run("batch --inptu x");
+  EXPECT_EQ(misspelt.exit_code, 2);
+  EXPECT_TRUE(has(misspelt.err, "did you mean \"--input\"?")) << misspelt.err;
+  EXPECT_TRUE(has(run("batch").err, "--input")) << "what is missing is named";
+  EXPECT_EQ(run("batch --input stdin").exit_code, 2);
+  EXPECT_EQ(run("batch --input stdin --output o --order up").exit_code, 2);
+  EXPECT_EQ(run("batch --input stdin --output o --inflight-max 0").exit_code, 2);
+  EXPECT_EQ(run("tokenize --plain --chat").exit_code, 2);
+  EXPECT_EQ(run("config").exit_code, 2);
+}
+
+TEST_F(CommandLine, ConfigCheckAndShow) {
+  const std::string local = kSource + "/configs/local.toml";
+  EXPECT_EQ(run("config check " + local).exit_code, 0);
+  folder_.write("bad.toml", "[kv]\nmemori = 1\n");
+  const Outcome bad = run("config check bad.toml");
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_EQ(bad.err, "troupe: bad.toml:2: kv.memori: unknown key; did you mean \"memory\"?\n");
+  EXPECT_EQ(bad.out, "");
+  const Json json = Json::parse(run("config check bad.toml --json").out);
+  EXPECT_EQ(json["ok"], false);
+  EXPECT_EQ(json["errors"][0]["line"], 2);
+  const Outcome shown = run("config show " + local + " --set limits.inflight_max=7");
+  EXPECT_EQ(shown.exit_code, 0);
+  EXPECT_TRUE(has(shown.out, "inflight_max = 7\n"));
+  folder_.write("shown.toml", shown.out);
+  EXPECT_EQ(run("config show shown.toml").out, shown.out);
+  folder_.write("p.toml", "name = \"x\"\n[queue]\npolicy = \"fcf\"\n");
+  folder_.write("c.toml", "[policies]\nfile = \"p.toml\"\n");
+  const Outcome policies = run("config check c.toml");
+  EXPECT_EQ(policies.exit_code, 2);
+  EXPECT_TRUE(has(policies.err, "p.toml:3: queue.policy")) << policies.err;
+}
+
+TEST_F(CommandLine, TokenizeGoesThereAndBack) {
+  const std::string text = "{\"text\": \"Count <think> \xC3\xA4 \xF0\x9F\x98\x80\"}\n";
+  const Outcome ids = run("tokenize --model " + kModel, text);
+  EXPECT_EQ(ids.exit_code, 0) << ids.err;
+  EXPECT_EQ(run("tokenize --decode --model " + kModel, ids.out).out, text);
+  const Outcome plain = run("tokenize --plain --model " + kModel, text);
+  EXPECT_NE(plain.out, ids.out) << "an added token is text";
+  EXPECT_EQ(run("tokenize --decode --model " + kModel, plain.out).out, text);
+  const Outcome bad = run("tokenize --model " + kModel, "{\"txt\": 1}\n\n{\"text\": \"a\"}\n");
+  EXPECT_EQ(bad.exit_code, 3);
+  ASSERT_EQ(lines_of(bad.out).size(), 2U);
+  EXPECT_TRUE(Json::parse(lines_of(bad.out)[0]).contains("error"));
+  EXPECT_EQ(run("tokenize --decode --model " + kModel, "{\"ids\": [99999999]}").exit_code, 3);
+  EXPECT_EQ(run("tokenize --model nowhere", "").exit_code, 2);
+}
+
+TEST_F(CommandLine, TokenizeRendersChats) {
+  const Outcome chat =
+      run("tokenize --chat --model " + kModel, R"({"messages":[{"role":"user","content":"hi"}]})"
+                                               "\n{\"messages\":[]}\n");
+  EXPECT_EQ(chat.exit_code, 3);
+  const std::vector<std::string> lines = lines_of(chat.out);
+  ASSERT_EQ(lines.size(), 2U) << chat.err;
+  EXPECT_TRUE(has(Json::parse(lines[0])["prompt"].get<std::string>(), "hi"));
+  EXPECT_TRUE(Json::parse(lines[0])["ids"].is_array());
+  EXPECT_EQ(Json::parse(lines[1])["error"]["param"], "messages");
+}
+
+TEST_F(CommandLine, InspectReadsHeaders) {
+  const Outcome text = run("inspect " + kModel);
+  EXPECT_EQ(text.exit_code, 0) << text.err;
+  EXPECT_TRUE(has(text.out, "present, unused"));
+  EXPECT_TRUE(Json::parse(run("inspect --json " + kModel).out).is_object());
+  EXPECT_EQ(run("inspect nowhere").exit_code, 1);
+}
+
+TEST_F(CommandLine, BatchCheckNamesBadLines) {
+  folder_.write("in.jsonl", completion_line("a", R"({"prompt":"x"})") + "no json\n" +
+                                completion_line("a", R"({"prompt":"y"})") + "\n" +
+                                completion_line("b", R"({"prompt":"x","temprature":1})"));
+  const Outcome checked = run("batch --check --input in.jsonl --model " + kModel);
+  EXPECT_EQ(checked.exit_code, 3);
+  const std::vector<std::string> lines = lines_of(checked.out);
+  ASSERT_EQ(lines.size(), 3U) << checked.out;
+  EXPECT_TRUE(has(lines[0], "in.jsonl:2: invalid_json")) << lines[0];
+  EXPECT_TRUE(has(lines[1], "in.jsonl:3: custom_id \"a\": duplicate_custom_id")) << lines[1];
+  EXPECT_TRUE(has(lines[2], "in.jsonl:5: custom_id \"b\"")) << lines[2];
+  EXPECT_TRUE(has(lines[2], "temperature")) << lines[2];
+  const Outcome json = run("batch --check --json --input in.jsonl --model " + kModel);
+  EXPECT_EQ(Json::parse(lines_of(json.out)[1])["line"], 3);
+  folder_.write("good.jsonl", completion_line("a", R"({"prompt":"x"})"));
+  EXPECT_EQ(run("batch --check --input good.jsonl --model " + kModel).exit_code, 0);
+  EXPECT_EQ(run("batch --check --input nowhere").exit_code, 2);
+}
+
+TEST_F(CommandLine, BatchRunsResumesAndRefuses) {
+  const std::string null = " --set rank.prefill.device=null --set rank.decode.device=null"
+                           " --set ledger.level=off --model " +
+                           kModel;
+  const std::string files = "batch --input in.jsonl --output out.jsonl --summary s.json" + null;
+  folder_.write("in.jsonl", completion_line("a", R"({"prompt":"x","max_tokens":3})") + "broken\n" +
+                                completion_line("b", R"({"prompt":["x","y"],"max_tokens":2})") +
+                                completion_line("c", R"({"prompt":"x","n":2})"));
+  const Outcome first = run(files);
+  EXPECT_EQ(first.exit_code, 3) << first.err;
+  EXPECT_EQ(lines_of(folder_.read("out.jsonl")).size(), 2U);
+  const std::vector<std::string> errors = lines_of(folder_.read("out.errors.jsonl"));
+  ASSERT_EQ(errors.size(), 2U);
+  const bool is_first = errors[0].find("\"custom_id\":\"c\"") != std::string::npos;
+  const Json refused = Json::parse(errors[is_first ? 0 : 1]);
+  EXPECT_EQ(refused["response"]["status_code"], 400);
+  EXPECT_EQ(refused["response"]["body"]["error"]["param"], "n");
+  const Json unreadable = Json::parse(errors[is_first ? 1 : 0]);
+  EXPECT_TRUE(unreadable["custom_id"].is_null());
+  EXPECT_EQ(unreadable["line"], 2);
+  EXPECT_EQ(Json::parse(folder_.read("s.json"))["requests"]["failed"], 2);
+  const std::string output = folder_.read("out.jsonl");
+
+  const Outcome again = run(files);
+  EXPECT_EQ(again.exit_code, 3) << "as it ended then";
+  EXPECT_TRUE(has(again.err, "already complete")) << again.err;
+  EXPECT_EQ(folder_.read("out.jsonl"), output);
+
+  const Outcome changed = run(files + " --set cluster.seed=2");
+  EXPECT_EQ(changed.exit_code, 2);
+  EXPECT_TRUE(has(changed.err, "cluster.seed was 1, is 2 now")) << changed.err;
+  EXPECT_EQ(run("batch --input in.jsonl --output in.jsonl" + null).exit_code, 2);
+  EXPECT_EQ(run(files + " --errors out.jsonl").exit_code, 2);
+  folder_.write("mine.txt", "mine\n");
+  EXPECT_EQ(run("batch --input in.jsonl --output mine.txt" + null).exit_code, 2);
+  EXPECT_EQ(folder_.read("mine.txt"), "mine\n");
+  EXPECT_EQ(run(files + " --restart").exit_code, 3);
+  EXPECT_NE(folder_.read("out.jsonl"), output) << "a new job has new ids";
+}
+
+TEST_F(CommandLine, BatchReadsStandardInput) {
+  const Outcome outcome =
+      run("batch --input - --output out.jsonl --set rank.prefill.device=null"
+          " --set rank.decode.device=null --set ledger.level=off --order input --model " +
+              kModel,
+          completion_line("a", R"({"prompt":"x"})") + completion_line("b", R"({"prompt":"y"})"));
+  EXPECT_EQ(outcome.exit_code, 0) << outcome.err;
+  const std::vector<std::string> lines = lines_of(folder_.read("out.jsonl"));
+  ASSERT_EQ(lines.size(), 2U);
+  EXPECT_EQ(Json::parse(lines[0])["custom_id"], "a");
+  EXPECT_FALSE(folder_.has("out.jsonl.journal"));
+  EXPECT_FALSE(folder_.has("out.errors.jsonl"));
+}
+
+} // namespace
+} // namespace troupe::app
