@@ -1,3 +1,5 @@
+// The one place that includes PCRE2, whose functions take 8-bit code units here.
+
 #define PCRE2_CODE_UNIT_WIDTH 8
 
 #include "engine/text/pre_tokenizer.hpp"
