@@ -9,6 +9,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 namespace troupe::app {
 
 using actors::Threads;
@@ -187,7 +189,8 @@ SystemActors spawn_system(caf::actor_system& system, Threads threads, const Syst
   out.peers->store = actors::spawn_stage(
       system, threads, journal_writer,
       JournalWriterConfig{out.peers, out.counters, options.job,
-                          journal.sync == JournalSync::line ? 0 : journal.flush_ms * 1000});
+                          journal.sync == JournalSync::line ? 0 : journal.flush_ms * 1000,
+                          std::max<std::int64_t>(1, options.inflight_max / 4)});
   spawn_ranks(system, threads, options, context, ranks, out);
   return out;
 }
