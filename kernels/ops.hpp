@@ -19,13 +19,14 @@ namespace troupe::kernels {
 ///   w    packed [outputs, inputs]
 ///   out  [rows, outputs] f32, may not alias x; only columns of `panels` are written
 ///
-/// Each output is a float32 sum of blocks of 32 inputs, in ascending order; each block is summed
-/// from zero, where low-bit products leave little to round. Low-bit weights are decoded exactly.
+/// Each output is a float32 sum over blocks of 32 inputs in ascending order. A block is summed from
+/// zero over the unscaled codes, where low-bit products leave little to round; then its sum is
+/// multiplied by the block's scale, a power of two.
 using GemmOp = void (*)(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
                         MatrixView<float> out);
 
-/// The same with one double sum over all inputs, rounded once: for full-precision inputs whose
-/// output is quantised or decides a choice.
+/// The same in double, rounded once: for full-precision inputs whose output is quantised or decides
+/// a choice.
 using GemmWideOp = GemmOp;
 
 /// Attention of one query token over rows that are key and value at once.

@@ -71,20 +71,31 @@ double exponentials(double* score, std::int64_t rows, float sink) {
   double top = double{sink};
   for (std::int64_t j = 0; j < rows; ++j)
     top = score[j] > top ? score[j] : top;
-  double sum = double{_mm256_cvtss_f32(exp8(_mm256_set1_ps(static_cast<float>(sink - top))))};
-  alignas(32) float difference[8];
-  for (std::int64_t j = 0; j < rows; j += 8) {
-    const std::int64_t count = rows - j < 8 ? rows - j : 8;
-    for (std::int64_t i = 0; i < 8; ++i) {
-      difference[i] = i < count ? static_cast<float>(score[j + i] - top) : -INFINITY;
-    }
-    _mm256_store_ps(difference, exp8(_mm256_load_ps(difference)));
-    for (std::int64_t i = 0; i < count; ++i) {
-      score[j + i] = double{difference[i]};
-      sum += score[j + i];
-    }
+  const __m256d shift = _mm256_set1_pd(top);
+  __m256d sum[2] = {_mm256_setzero_pd(), _mm256_setzero_pd()};
+  std::int64_t j = 0;
+  for (; j + 8 <= rows; j += 8) {
+    const __m128 low = _mm256_cvtpd_ps(_mm256_sub_pd(_mm256_loadu_pd(score + j), shift));
+    const __m128 high = _mm256_cvtpd_ps(_mm256_sub_pd(_mm256_loadu_pd(score + j + 4), shift));
+    const __m256 e = exp8(_mm256_set_m128(high, low));
+    const __m256d first = _mm256_cvtps_pd(_mm256_castps256_ps128(e));
+    const __m256d second = _mm256_cvtps_pd(_mm256_extractf128_ps(e, 1));
+    _mm256_storeu_pd(score + j, first);
+    _mm256_storeu_pd(score + j + 4, second);
+    sum[0] = _mm256_add_pd(sum[0], first);
+    sum[1] = _mm256_add_pd(sum[1], second);
   }
-  return 1.0 / sum;
+  alignas(32) double lanes[4];
+  _mm256_store_pd(lanes, _mm256_add_pd(sum[0], sum[1]));
+  double total = (lanes[0] + lanes[1]) + (lanes[2] + lanes[3]);
+  const auto exp1 = [](double x) {
+    return double{_mm256_cvtss_f32(exp8(_mm256_set1_ps(static_cast<float>(x))))};
+  };
+  for (; j < rows; ++j) {
+    score[j] = exp1(score[j] - top);
+    total += score[j];
+  }
+  return 1.0 / (total + exp1(double{sink} - top));
 }
 
 /// Adds `count` weighted rows to the sums of H heads and 4 * C channels.

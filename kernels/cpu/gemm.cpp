@@ -1,77 +1,110 @@
-// Scalar GEMM: decodes a block of one panel to float32, then adds its sums to every row.
+// Scalar GEMM: decodes a block of one panel, sums it for every row, then adds the scaled sums.
 
 #include "kernels/cpu/scalar_ops.hpp"
 #include "kernels/lowbit.hpp"
 
 #include <algorithm>
-#include <cstring>
 
 namespace troupe::kernels::scalar {
 
 namespace {
 
-/// Value of input k of output `lane` within a panel.
-float weight_at(const PackedMatrix& w, std::int64_t panel, std::int64_t k, std::int64_t lane) {
-  const std::int64_t at = (panel * w.inputs + k) * kPanelRows + lane;
-  if (w.format == WeightFormat::f32) return static_cast<const float*>(w.values)[at];
-  if (w.format == WeightFormat::bf16) {
-    return decode_bf16(static_cast<const std::uint16_t*>(w.values)[at]);
+/// One block of inputs of one panel: unscaled values, and the scale of each output.
+struct Block {
+  float values[kScaleBlock][kPanelRows];
+  float scales[kPanelRows];
+};
+
+void decode_values(const PackedMatrix& w, std::int64_t panel, std::int64_t k0, std::int64_t count,
+                   Block& to) {
+  for (std::int64_t k = 0; k < count; ++k) {
+    const std::int64_t at = (panel * w.inputs + k0 + k) * kPanelRows;
+    for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
+      float& value = to.values[k][lane];
+      const auto* bytes = static_cast<const std::uint8_t*>(w.values);
+      switch (w.format) {
+      case WeightFormat::f32:
+        value = static_cast<const float*>(w.values)[at + lane];
+        break;
+      case WeightFormat::bf16:
+        value = decode_bf16(static_cast<const std::uint16_t*>(w.values)[at + lane]);
+        break;
+      case WeightFormat::e4m3:
+        value = decode_e4m3(bytes[at + lane]);
+        break;
+      case WeightFormat::e2m1:
+        const std::uint8_t pair = bytes[at / 2 + lane % 8];
+        value = decode_e2m1(static_cast<std::uint8_t>(lane < 8 ? pair : pair >> 4));
+        break;
+      }
+    }
   }
-  const std::int64_t block = panel * w.scale_blocks() + k / kScaleBlock;
-  const float scale = decode_e8m0(w.scales[block * kPanelRows + lane]);
-  const auto* bytes = static_cast<const std::uint8_t*>(w.values);
-  if (w.format == WeightFormat::e4m3) return decode_e4m3(bytes[at]) * scale;
-  const std::uint8_t pair = bytes[(panel * w.inputs + k) * (kPanelRows / 2) + lane % 8];
-  return decode_e2m1(static_cast<std::uint8_t>(lane < 8 ? pair : pair >> 4)) * scale;
+}
+
+void decode_block(const PackedMatrix& w, std::int64_t panel, std::int64_t k0, std::int64_t count,
+                  Block& to) {
+  decode_values(w, panel, k0, count, to);
+  const std::int64_t block = panel * w.scale_blocks() + k0 / kScaleBlock;
+  for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
+    to.scales[lane] = w.scales != nullptr ? decode_e8m0(w.scales[block * kPanelRows + lane]) : 1.0F;
+  }
+}
+
+/// Rows of the output whose sums are kept at a time.
+constexpr std::int64_t kRows = 64;
+
+/// Up to kRows rows against one panel with sums of type Sum.
+template <class Sum>
+void panel_rows(MatrixView<const float> x, const PackedMatrix& w, std::int64_t panel,
+                MatrixView<float> out) {
+  Block block;
+  Sum total[kRows][kPanelRows] = {};
+  for (std::int64_t k0 = 0; k0 < w.inputs; k0 += kScaleBlock) {
+    const std::int64_t count = std::min(kScaleBlock, w.inputs - k0);
+    decode_block(w, panel, k0, count, block);
+    for (std::int64_t r = 0; r < x.rows; ++r) {
+      Sum sum[kPanelRows] = {};
+      for (std::int64_t k = 0; k < count; ++k) {
+        const Sum value = static_cast<Sum>(x.row(r)[k0 + k]);
+        for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
+          sum[lane] += value * static_cast<Sum>(block.values[k][lane]);
+        }
+      }
+      for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
+        total[r][lane] += sum[lane] * static_cast<Sum>(block.scales[lane]);
+      }
+    }
+  }
+  const std::int64_t lanes = std::min(kPanelRows, w.outputs - panel * kPanelRows);
+  for (std::int64_t r = 0; r < x.rows; ++r) {
+    for (std::int64_t lane = 0; lane < lanes; ++lane) {
+      out.row(r)[panel * kPanelRows + lane] = static_cast<float>(total[r][lane]);
+    }
+  }
+}
+
+template <class Sum>
+void product(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
+             MatrixView<float> out) {
+  for (std::int64_t r = 0; r < x.rows; r += kRows) {
+    const std::int64_t rows = std::min(kRows, x.rows - r);
+    for (std::int64_t p = panels.begin; p < panels.end; ++p) {
+      panel_rows<Sum>({x.row(r), rows, x.cols, x.stride}, w, p,
+                      {out.row(r), rows, out.cols, out.stride});
+    }
+  }
 }
 
 } // namespace
 
 void gemm(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
           MatrixView<float> out) {
-  float decoded[kScaleBlock][kPanelRows];
-  for (std::int64_t p = panels.begin; p < panels.end; ++p) {
-    const std::int64_t lanes = std::min(kPanelRows, w.outputs - p * kPanelRows);
-    const auto bytes = static_cast<std::size_t>(lanes) * sizeof(float);
-    for (std::int64_t k0 = 0; k0 < w.inputs; k0 += kScaleBlock) {
-      const std::int64_t count = std::min(kScaleBlock, w.inputs - k0);
-      for (std::int64_t k = 0; k < count; ++k) {
-        for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
-          decoded[k][lane] = weight_at(w, p, k0 + k, lane);
-        }
-      }
-      for (std::int64_t r = 0; r < x.rows; ++r) {
-        float total[kPanelRows] = {};
-        if (k0 > 0) std::memcpy(total, out.row(r) + p * kPanelRows, bytes);
-        float sum[kPanelRows] = {};
-        for (std::int64_t k = 0; k < count; ++k) {
-          const float value = x.row(r)[k0 + k];
-          for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
-            sum[lane] += value * decoded[k][lane];
-          }
-        }
-        for (std::int64_t lane = 0; lane < kPanelRows; ++lane)
-          total[lane] += sum[lane];
-        std::memcpy(out.row(r) + p * kPanelRows, total, bytes);
-      }
-    }
-  }
+  product<float>(x, w, panels, out);
 }
 
 void gemm_wide(MatrixView<const float> x, const PackedMatrix& w, PanelRange panels,
                MatrixView<float> out) {
-  for (std::int64_t p = panels.begin; p < panels.end; ++p) {
-    const std::int64_t lanes = std::min(kPanelRows, w.outputs - p * kPanelRows);
-    for (std::int64_t lane = 0; lane < lanes; ++lane) {
-      for (std::int64_t r = 0; r < x.rows; ++r) {
-        double sum = 0.0;
-        for (std::int64_t k = 0; k < w.inputs; ++k) {
-          sum += double{x.row(r)[k]} * double{weight_at(w, p, k, lane)};
-        }
-        out.row(r)[p * kPanelRows + lane] = static_cast<float>(sum);
-      }
-    }
-  }
+  product<double>(x, w, panels, out);
 }
 
 } // namespace troupe::kernels::scalar
