@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <numeric>
-#include <utility>
 
 namespace troupe::sched {
 namespace {
@@ -22,7 +21,6 @@ struct Filling {
   std::span<const GroupChunk> chunks;
   std::vector<GroupPiece> pieces;
   std::vector<std::int64_t> load_ps; ///< [ranks]
-  std::vector<bool> split;           ///< [ranks] gave or got a part of a chunk.
 
   std::int64_t piece_ps(const GroupPiece& piece) const {
     return local_ps(cost, piece.tokens, chunks[piece.chunk].context + piece.first);
@@ -35,37 +33,36 @@ struct Filling {
     *lowest += piece_ps(pieces.back());
   }
 
-  /// Moves the tail of the largest piece of `from` to `to`: as much as leaves `from` the higher of
-  /// the two and not below `mean_ps`.
-  void level(std::uint32_t from, std::uint32_t to, std::int64_t mean_ps) {
-    GroupPiece* largest = nullptr;
-    for (GroupPiece& piece : pieces) {
-      if (piece.rank == from && (largest == nullptr || piece.tokens > largest->tokens)) {
-        largest = &piece;
-      }
+  std::size_t largest_piece(std::uint32_t rank) const {
+    std::size_t largest = pieces.size();
+    for (std::size_t i = 0; i < pieces.size(); ++i) {
+      if (pieces[i].rank != rank) continue;
+      if (largest == pieces.size() || piece_ps(pieces[i]) > piece_ps(pieces[largest])) largest = i;
     }
-    if (largest == nullptr || largest->tokens < 2) return;
-    const auto loads_after = [&](std::int64_t moved) {
-      const std::int64_t context = chunks[largest->chunk].context + largest->first;
-      const std::int64_t kept = largest->tokens - moved;
-      const std::int64_t tail_ps = local_ps(cost, moved, context + kept);
-      const std::int64_t from_ps = load_ps[from] - tail_ps;
-      return std::make_pair(from_ps, load_ps[to] + tail_ps);
+    return largest;
+  }
+
+  /// Moves a tail of piece `at` to rank `to`: as much as keeps the giver at or above `level_ps` and
+  /// the receiver at or below. Returns whether anything moved.
+  bool pour(std::size_t at, std::uint32_t to, std::int64_t level_ps) {
+    const GroupPiece piece = pieces[at];
+    const std::int64_t context = chunks[piece.chunk].context + piece.first;
+    const auto tail_ps = [&](std::int64_t moved) {
+      return local_ps(cost, moved, context + piece.tokens - moved);
     };
+    const std::int64_t spare_ps = std::min(load_ps[piece.rank] - level_ps, level_ps - load_ps[to]);
     std::int64_t low = 0;
-    std::int64_t high = largest->tokens;
+    std::int64_t high = piece.tokens; // One token stays at least.
     while (high - low > 1) {
       const std::int64_t middle = low + (high - low) / 2;
-      const auto [from_ps, to_ps] = loads_after(middle);
-      (from_ps >= mean_ps && to_ps <= from_ps ? low : high) = middle;
+      (tail_ps(middle) <= spare_ps ? low : high) = middle;
     }
-    if (low == 0) return;
-    const auto [from_ps, to_ps] = loads_after(low);
-    load_ps[from] = from_ps;
-    load_ps[to] = to_ps;
-    largest->tokens -= low;
-    const GroupPiece tail{to, largest->chunk, largest->first + largest->tokens, low};
-    pieces.push_back(tail);
+    if (low == 0) return false;
+    load_ps[piece.rank] -= tail_ps(low);
+    load_ps[to] += tail_ps(low);
+    pieces[at].tokens -= low;
+    pieces.push_back({to, piece.chunk, piece.first + piece.tokens - low, low});
+    return true;
   }
 };
 
@@ -87,9 +84,8 @@ std::int64_t group_step_ps(const GroupCost& cost, std::span<const GroupLoad> loa
 
 std::vector<GroupPiece> balance_group(const GroupCost& cost, std::span<const GroupChunk> chunks,
                                       std::uint32_t ranks) {
-  Filling filling{cost, chunks, {}, {}, {}};
+  Filling filling{cost, chunks, {}, {}};
   filling.load_ps.assign(ranks, 0);
-  filling.split.assign(ranks, false);
   std::vector<std::uint32_t> order(chunks.size());
   std::iota(order.begin(), order.end(), 0U);
   std::sort(order.begin(), order.end(), [&](std::uint32_t a, std::uint32_t b) {
@@ -100,23 +96,19 @@ std::vector<GroupPiece> balance_group(const GroupCost& cost, std::span<const Gro
   for (const std::uint32_t chunk : order)
     filling.place_whole(chunk);
 
-  // Raise the lowest rank to the common level, from each higher rank at most once.
+  // Pour what is above the mean into what is below. By the rule of LPT a rank exceeds the mean by
+  // less than its smallest chunk, so one of its chunks is cut at most.
   const std::int64_t total =
       std::accumulate(filling.load_ps.begin(), filling.load_ps.end(), std::int64_t{0});
-  const std::int64_t mean = total / ranks;
-  for (std::uint32_t given = 0; given < ranks; ++given) {
-    std::int64_t best = -1;
-    for (std::uint32_t rank = 0; rank < ranks; ++rank) {
-      if (filling.split[rank] || filling.load_ps[rank] <= mean) continue;
-      if (best < 0 || filling.load_ps[rank] > filling.load_ps[static_cast<std::size_t>(best)]) {
-        best = rank;
-      }
+  const std::int64_t level_ps = (total + ranks - 1) / ranks;
+  for (std::uint32_t from = 0; from < ranks; ++from) {
+    if (filling.load_ps[from] <= level_ps) continue;
+    const std::size_t at = filling.largest_piece(from);
+    for (std::uint32_t given = 0; given < ranks && filling.load_ps[from] > level_ps; ++given) {
+      const auto lowest = std::min_element(filling.load_ps.begin(), filling.load_ps.end());
+      const auto to = static_cast<std::uint32_t>(lowest - filling.load_ps.begin());
+      if (!filling.pour(at, to, level_ps)) break;
     }
-    if (best < 0) break;
-    const auto from = static_cast<std::uint32_t>(best);
-    filling.split[from] = true;
-    const auto lowest = std::min_element(filling.load_ps.begin(), filling.load_ps.end());
-    filling.level(from, static_cast<std::uint32_t>(lowest - filling.load_ps.begin()), mean);
   }
   return filling.pieces;
 }

@@ -43,8 +43,8 @@ struct GroupLoad {
 };
 std::int64_t group_step_ps(const GroupCost& cost, std::span<const GroupLoad> loads) noexcept;
 
-/// Whole chunks by longest processing time first, then water-filling: pieces move from the highest
-/// rank to the lowest while that lowers the step, at most one chunk of each rank is split.
+/// Whole chunks by longest processing time first, then water-filling: tails of one chunk of each
+/// rank above the mean go to the ranks below it.
 ///
 ///   Pure     ties to the lower rank, then to the lower chunk
 ///   Cost     O(chunks · log chunks + ranks² · log tokens)
