@@ -137,7 +137,6 @@ void take_store_state(Self& self, const StoreState& store) {
 
 void take_finish(Self& self, const sched::Finish& finish) {
   DriverState& state = self.state;
-  state.job.output_tokens += finish.output_tokens;
   if (state.on_times && finish.output_tokens > 0) {
     const std::int64_t gaps = finish.output_tokens - 1;
     state.on_times(finish.first_token_us - finish.arrival_us,
@@ -150,6 +149,7 @@ void perform_other(Self& self, sched::Effect& effect) {
   DriverState& state = self.state;
   if (auto* emit = std::get_if<sched::Emit>(&effect)) {
     state.window.decoding(emit->request);
+    state.job.output_tokens += static_cast<std::int64_t>(emit->rows.size());
     tell_text(self, Detokenise{emit->request, std::move(emit->rows)});
   } else if (auto* finish = std::get_if<sched::Finish>(&effect)) {
     take_finish(self, *finish);

@@ -157,6 +157,7 @@ int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& p
   system.add_to(summary);
   const int exit_code = report(arguments, summary, exit_code_of(last, facts));
   if (last.code != ErrorCode::ok) return fail(exit_code, last.message);
+  if (!last.complete) return fail(exit_code, "stopped before the end; the same command goes on");
   return exit_code;
 }
 
@@ -175,6 +176,11 @@ bool may_restart(const BatchArguments& arguments, const BatchPaths& paths) {
 Status check_paths(const BatchArguments& arguments, const BatchPaths& paths) {
   if (Status ok = check_batch_paths(paths); !ok.ok()) return ok;
   if (arguments.summary.empty()) return {};
+  const std::filesystem::path folder = std::filesystem::absolute(arguments.summary).parent_path();
+  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
+    return {ErrorCode::bad_argument, "--summary: cannot write into the folder " + folder.string() +
+                                         "; make it, or give another path"};
+  }
   for (const std::string& file : {paths.input, paths.output, paths.errors, paths.journal}) {
     if (file.empty() || !is_same_file(file, arguments.summary)) continue;
     return {ErrorCode::bad_argument, arguments.summary +
@@ -194,11 +200,10 @@ int command_batch(const BatchArguments& arguments) {
   }
   if (!may_restart(arguments, paths)) return fail(kExitRefused, "nothing was changed");
   auto setup = set_up(arguments.common, arguments.model, arguments.policies);
-  if (!setup.ok()) return fail(kExitRefused, setup.error().message);
+  if (!setup.ok()) return fail(exit_code_of(setup.error()), setup.error().message);
   auto job = open_job(arguments, *setup, paths);
   if (!job.ok()) {
-    const bool io = job.error().code == ErrorCode::io_error;
-    return fail(io ? kExitFailed : kExitRefused, job.error().message);
+    return fail(exit_code_of(job.error()), job.error().message);
   }
   for (const std::string& warning : (*job)->facts().warnings)
     spdlog::warn("{}", warning);
@@ -209,7 +214,7 @@ int command_batch(const BatchArguments& arguments) {
                   facts.failed > 0 ? kExitPartial : kExitDone);
   }
   auto ranks = open_ranks(setup->config);
-  if (!ranks.ok()) return fail(kExitFailed, ranks.error().message);
+  if (!ranks.ok()) return fail(exit_code_of(ranks.error()), ranks.error().message);
   for (const OpenedRank& rank : *ranks) {
     const engine::KvFacts& kv = rank.engine->kv();
     spdlog::info("{}: {} on {}, {} state slots of {} bytes, {} kv blocks of {} tokens and {} bytes",

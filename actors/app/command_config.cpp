@@ -2,6 +2,7 @@
 
 #include "actors/app/commands.hpp"
 #include "actors/app/config_loader.hpp"
+#include "actors/app/job_setup.hpp"
 #include "actors/app/response_body.hpp"
 
 #include <cstdio>
@@ -32,6 +33,11 @@ int command_config(const ConfigArguments& arguments) {
     sched::PolicyRegistry registry;
     sched::register_builtin_policies(registry);
     outcome.errors = load_policy_file(outcome.config.policies_file, registry).errors;
+  }
+  if (outcome.ok()) {
+    if (const Status roles = check_roles(outcome.config); !roles.ok()) {
+      outcome.errors.push_back({arguments.file, 0, "rank", roles.error().message});
+    }
   }
   const bool is_json = arguments.common.json;
   if (!outcome.ok()) {

@@ -163,9 +163,9 @@ int command_generate(const GenerateArguments& arguments) {
     return fail(kExitRefused, "generate: no prompt: pass one, or --chat for a conversation");
   }
   auto setup = set_up(arguments.common, arguments.model, arguments.policies);
-  if (!setup.ok()) return fail(kExitRefused, setup.error().message);
+  if (!setup.ok()) return fail(exit_code_of(setup.error()), setup.error().message);
   auto ranks = open_ranks(setup->config);
-  if (!ranks.ok()) return fail(kExitFailed, ranks.error().message);
+  if (!ranks.ok()) return fail(exit_code_of(ranks.error()), ranks.error().message);
   watch_signals();
   Session session(std::move(*setup), std::move(*ranks), arguments);
   if (!arguments.prompt.empty() && !session.run(arguments.prompt)) {

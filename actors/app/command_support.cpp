@@ -8,6 +8,13 @@
 
 namespace troupe::app {
 
+int exit_code_of(const Error& error) noexcept {
+  const bool unreadable = error.code == ErrorCode::io_error ||
+                          error.code == ErrorCode::bad_checkpoint ||
+                          error.code == ErrorCode::engine_failed;
+  return unreadable ? kExitFailed : kExitRefused;
+}
+
 int fail(int exit_code, std::string_view message) {
   // A message of several lines has one cause a line.
   std::size_t begin = 0;

@@ -5,6 +5,8 @@
 
 #pragma once
 
+#include "schedulers/core/result.hpp"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -94,6 +96,10 @@ int command_bench(const BenchArguments& arguments);
 
 /// `batch --check`: validates the input and writes nothing but the bad lines to standard output.
 int check_batch_input(const BatchArguments& arguments);
+
+/// Exit code of an error found before anything ran: 1 when a file or the model cannot be read,
+/// 2 when what was asked for cannot be done.
+int exit_code_of(const Error& error) noexcept;
 
 /// Prints "troupe: MESSAGE" to standard error and returns `exit_code`.
 int fail(int exit_code, std::string_view message);

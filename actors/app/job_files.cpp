@@ -158,6 +158,12 @@ Status JobFiles::sync() {
     if (::fsync(file.fd) != 0) {
       return io_failure(file.path, "sync it");
     }
+    struct stat found {};
+    if (::fstat(file.fd, &found) != 0 || found.st_nlink == 0) {
+      return {ErrorCode::io_error,
+              file.path + ": it was removed while the job runs; what is in it is lost: begin anew "
+                          "with --restart"};
+    }
     file.is_dirty = false;
     point("after sync");
   }

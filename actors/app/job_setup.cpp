@@ -2,6 +2,7 @@
 
 #include "actors/app/config_loader.hpp"
 #include "actors/app/system_actors.hpp"
+#include "engine/inspect.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/sinks/stdout_sinks.h>
@@ -19,18 +20,22 @@ bool all_null(const SystemConfig& config) {
                      [](const RankGroupConfig& group) { return group.device == "null"; });
 }
 
-/// A system must be able to prefill and to decode.
-Status check_roles(const SystemConfig& config) {
-  bool prefill = false;
-  bool decode = false;
-  for (const RankGroupConfig& group : config.ranks) {
-    prefill = prefill || (group.count > 0 && sched::prefills(group.role));
-    decode = decode || (group.count > 0 && sched::decodes(group.role));
+/// What can be known to be wrong before weights are read: memory settings, missing tensors.
+Status check_checkpoint(const SystemConfig& config) {
+  const auto facts =
+      engine::inspect_checkpoint(config.model.path, {config.kv.block_tokens, config.kv.memory_bytes,
+                                                     config.limits.sequences_max});
+  if (!facts.ok()) return facts.status();
+  const std::string format = config.model.activation_quant == "off" ? "f32" : "packed";
+  for (const engine::KvMemory& memory : facts->memory) {
+    if (memory.kv_format == format && !memory.problem.empty()) {
+      return {ErrorCode::bad_argument, "kv: " + memory.problem};
+    }
   }
-  if (prefill && decode) return {};
-  return {ErrorCode::bad_argument,
-          fmt::format("rank: no rank can {}; add a [[rank]] with role = \"{}\" or \"both\"",
-                      prefill ? "decode" : "prefill", prefill ? "decode" : "prefill")};
+  if (facts->complete()) return {};
+  return {ErrorCode::bad_checkpoint, config.model.path +
+                                         ": tensors are missing or wrong; `troupe inspect " +
+                                         config.model.path + "` lists them"};
 }
 
 Result<TextOptions> text_options(const SystemConfig& config, const engine::ModelFacts& model) {
@@ -65,6 +70,19 @@ Result<TextOptions> text_options(const SystemConfig& config, const engine::Model
 }
 
 } // namespace
+
+Status check_roles(const SystemConfig& config) {
+  bool prefill = false;
+  bool decode = false;
+  for (const RankGroupConfig& group : config.ranks) {
+    prefill = prefill || (group.count > 0 && sched::prefills(group.role));
+    decode = decode || (group.count > 0 && sched::decodes(group.role));
+  }
+  if (prefill && decode) return {};
+  return {ErrorCode::bad_argument,
+          fmt::format("no rank can {}; add a [[rank]] with role = \"{}\" or \"both\"",
+                      prefill ? "decode" : "prefill", prefill ? "decode" : "prefill")};
+}
 
 void start_log(const std::string& level) {
   auto logger =
@@ -103,6 +121,9 @@ Result<JobSetup> set_up(const CommonArguments& common, const std::string& model,
       engine::describe_model(engine_options(config, config.ranks.front()), !all_null(config));
   if (!facts.ok()) return facts.error();
   setup.model = std::move(*facts);
+  if (!all_null(config)) {
+    if (Status good = check_checkpoint(config); !good.ok()) return good.error();
+  }
   auto text = text_options(config, setup.model);
   if (!text.ok()) return text.error();
   setup.text = std::move(*text);

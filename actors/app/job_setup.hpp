@@ -34,6 +34,9 @@ struct JobSetup {
 Result<JobSetup> set_up(const CommonArguments& common, const std::string& model,
                         const std::string& policies);
 
+/// A system must be able to prefill and to decode.
+Status check_roles(const SystemConfig& config);
+
 /// What decides the answers of this job, for the journal.
 JobIdentity job_identity(const JobSetup& setup);
 

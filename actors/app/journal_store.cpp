@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstring>
+#include <filesystem>
 
 namespace troupe::app {
 
@@ -158,7 +159,9 @@ Result<std::unique_ptr<JournalStore>> JournalStore::open(const std::string& path
   auto state = std::make_unique<State>();
   state->path = path;
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
-  if (sqlite3_open_v2(path.c_str(), &state->db, flags, nullptr) != SQLITE_OK) {
+  // Absolute, so that a path that begins with "file:" is not taken for a URI.
+  const std::string name = std::filesystem::absolute(path).string();
+  if (sqlite3_open_v2(name.c_str(), &state->db, flags, nullptr) != SQLITE_OK) {
     return state->failure("open");
   }
   for (const char* sql :

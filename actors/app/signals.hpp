@@ -1,10 +1,10 @@
-// Ctrl-C and SIGTERM as a counter that the main loop looks at.
+// Ctrl-C, SIGTERM and a closed terminal as a counter that the main loop looks at.
 
 #pragma once
 
 namespace troupe::app {
 
-/// From now on SIGINT and SIGTERM only count. The third one ends the process at once.
+/// From now on SIGINT, SIGTERM and SIGHUP only count. The third one ends the process at once.
 void watch_signals();
 
 /// How many have come.

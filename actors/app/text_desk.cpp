@@ -165,6 +165,15 @@ TextDesk::Outcome TextDesk::start_choices(std::unique_ptr<Line> line) {
     const auto tokens = static_cast<std::int64_t>(prompt.size());
     if (tokens == 0)
       return refused({400, "an empty prompt has nothing to go on from", param, "invalid_value"});
+    const auto outside = std::find_if(prompt.begin(), prompt.end(),
+                                      [&](std::int32_t id) { return id >= options_.vocab; });
+    if (outside != prompt.end()) {
+      return refused(
+          {400,
+           fmt::format("token id {} of the prompt is not in the model's vocabulary of {}", *outside,
+                       options_.vocab),
+           param, "invalid_value"});
+    }
     if (tokens >= options_.context_max) {
       return refused(context_error(tokens, options_.context_max, param));
     }

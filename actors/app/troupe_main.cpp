@@ -90,6 +90,7 @@ private:
     sub->add_option("--set", common.sets, "Overrides the file, as in limits.inflight_max=64")
         ->type_name("KEY=VALUE")
         ->expected(1)
+        ->allow_extra_args(false)
         ->multi_option_policy(CLI::MultiOptionPolicy::TakeAll)
         ->group(group);
     sub->add_flag("--json", common.json, "JSON on standard output, nothing else there")
@@ -125,7 +126,7 @@ private:
         ->check(CLI::Range(1, 1'000'000))
         ->type_name("N");
     sub->add_option("--summary", a.summary, "Writes the summary as JSON")->type_name("FILE");
-    sub->add_flag("--restart", a.restart, "Begins anew, whatever is there");
+    sub->add_flag("--restart", a.restart, "Begins anew, whatever this job has done");
     sub->add_flag("--check", a.check, "Only checks the input; bad lines on standard output");
     sub->callback([this] {
       run_ = [this] {
@@ -329,8 +330,19 @@ private:
 int troupe_main(int argc, char** argv) {
   // A reader that goes away ends a write with an error, not the process.
   std::signal(SIGPIPE, SIG_IGN);
-  CommandLine line;
-  return line.run(argc, argv);
+  int exit_code = kExitFailed;
+  try {
+    CommandLine line;
+    exit_code = line.run(argc, argv);
+  } catch (const std::exception& error) {
+    // Nothing of ours throws; libraries do, when a result cannot be printed.
+    return fail(kExitFailed, error.what());
+  }
+  std::cout.flush();
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
+    return fail(kExitFailed, "standard output: the results could not be written completely");
+  }
+  return exit_code;
 }
 
 } // namespace troupe::app
