@@ -65,7 +65,7 @@ struct KvFacts {
   std::int64_t block_bytes = 0;
   std::int64_t slots = 0;
   std::int64_t slot_bytes = 0;
-  std::string kv_format; ///< "packed" or "f32".
+  std::string kv_format; ///< "packed" or "f32"; "null" without weights.
   std::uint64_t layout_id =
       0; ///< Changes whenever the bytes of a block or slot mean something else.
 };

@@ -90,7 +90,7 @@ private:
   int fd_ = -1;
 };
 
-/// Remembers custom_ids by their digest: 24 bytes each, at most half of them unused.
+/// Remembers custom_ids by their digest: about 60 bytes each, however long they are.
 class DuplicateFinder {
 public:
   /// The line that had this custom_id first, or 0 when it is new; then it is `line_number` now.

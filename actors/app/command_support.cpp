@@ -1,3 +1,5 @@
+// What every command needs to say: messages on standard error.
+
 #include "actors/app/commands.hpp"
 
 #include <algorithm>

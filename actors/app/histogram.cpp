@@ -4,8 +4,18 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 namespace troupe::app {
+
+namespace {
+
+std::int64_t saturating_sum(std::int64_t a, std::int64_t b) noexcept {
+  std::int64_t sum = 0;
+  return __builtin_add_overflow(a, b, &sum) ? std::numeric_limits<std::int64_t>::max() : sum;
+}
+
+} // namespace
 
 // Values below 64 have a bucket each. A value with highest bit b >= 6 falls into group b - 5, whose
 // 64 buckets are 2^(b-6) wide.
@@ -33,7 +43,7 @@ void Histogram::record(std::int64_t value_us) noexcept {
   value_us = std::max<std::int64_t>(value_us, 0);
   ++buckets_[bucket_of(static_cast<std::uint64_t>(value_us))];
   ++count_;
-  sum_us_ += value_us;
+  sum_us_ = saturating_sum(sum_us_, value_us);
   max_us_ = std::max(max_us_, value_us);
 }
 
@@ -42,7 +52,7 @@ void Histogram::merge(const Histogram& other) noexcept {
     buckets_[i] += other.buckets_[i];
   }
   count_ += other.count_;
-  sum_us_ += other.sum_us_;
+  sum_us_ = saturating_sum(sum_us_, other.sum_us_);
   max_us_ = std::max(max_us_, other.max_us_);
 }
 

@@ -85,7 +85,8 @@ caf::behavior journal_writer(Self* self, JournalWriterConfig config) {
       [=](const actors::Answer& m) {
         JournalWriterState& state = self->state;
         state.waiting.push_back({m.line, !m.is_error, m.text, m.prompt_tokens, m.output_tokens});
-        if (config.flush_us == 0) {
+        const auto waiting = static_cast<std::int64_t>(state.waiting.size());
+        if (config.flush_us == 0 || waiting >= config.flush_lines) {
           flush(*self, config);
         } else if (!std::exchange(state.timer_set, true)) {
           self->delayed_send(self, flush_every, actors::Tick{});

@@ -17,6 +17,7 @@ struct JournalWriterConfig {
   std::shared_ptr<actors::ShellCounters> counters;
   std::shared_ptr<BatchJob> job;
   std::int64_t flush_us = 200'000; ///< 0: flush after every answer.
+  std::int64_t flush_lines = 64;   ///< Also when so many answers wait, so that the window moves on.
 };
 
 struct JournalWriterState {

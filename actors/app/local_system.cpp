@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -31,12 +33,29 @@ std::int64_t steady_us() {
 
 struct LocalSystem::State {
   SystemSettings settings;
+  std::map<caf::actor_addr, std::string> alive; ///< Names of the actors that have not ended.
   std::unique_ptr<caf::actor_system> system;
   std::unique_ptr<caf::scoped_actor> self;
   std::vector<OpenedRank> ranks;
   SystemActors all;
   std::int64_t start_us = steady_us();
   bool stopped = false;
+
+  /// Watches all actors: one that ends while the job runs would leave it waiting for ever.
+  void watch() {
+    const actors::Peers& peers = *all.peers;
+    const auto add = [&](const caf::actor& actor, const std::string& name) {
+      alive.emplace(actor.address(), name);
+      (*self)->monitor(actor);
+    };
+    add(peers.driver, "driver");
+    add(peers.chunker, "prefill chunker");
+    add(peers.balancer, "decode balancer");
+    add(peers.text, "text worker");
+    add(peers.store, "journal writer");
+    for (const auto& [id, rank] : peers.ranks)
+      add(rank, ranks[raw(id)].name);
+  }
 };
 
 LocalSystem::LocalSystem(SystemOptions options, std::vector<OpenedRank> ranks)
@@ -47,6 +66,7 @@ LocalSystem::LocalSystem(SystemOptions options, std::vector<OpenedRank> ranks)
   state.self = std::make_unique<caf::scoped_actor>(*state.system);
   state.all = spawn_system(*state.system, actors::Threads::own, options, state.ranks,
                            caf::actor_cast<caf::actor>(state.self->ptr()));
+  state.watch();
   start(state.all);
 }
 
@@ -60,7 +80,18 @@ bool LocalSystem::receive(const StateHandler& on_state, const PieceHandler& on_p
             running = !job.ended;
             on_state(job);
           },
-          [&](const actors::Piece& piece) { on_piece(piece); }, caf::after(kPollEvery) >> [] {});
+          [&](const actors::Piece& piece) { on_piece(piece); },
+          [&](const caf::down_msg& down) {
+            running = false;
+            actors::JobState lost;
+            lost.ended = true;
+            lost.code = ErrorCode::rank_lost;
+            lost.message = state_->alive[down.source] + " ended unexpectedly (" +
+                           caf::to_string(down.reason) + "); the same command goes on";
+            state_->alive.erase(down.source);
+            on_state(lost);
+          },
+          caf::after(kPollEvery) >> [] {});
   return running;
 }
 
@@ -72,23 +103,20 @@ void LocalSystem::stop() {
   State& state = *state_;
   if (std::exchange(state.stopped, true)) return;
   actors::Peers& peers = *state.all.peers;
-  std::vector<caf::actor> all{peers.driver, peers.chunker, peers.balancer, peers.text, peers.store};
-  for (const auto& [id, rank] : peers.ranks)
-    all.push_back(rank);
-  for (const caf::actor& actor : all) {
-    (*state.self)->monitor(actor);
-    caf::anon_send(actor, actors::Stop{});
+  for (const auto& [address, name] : state.alive) {
+    const auto actor = caf::actor_cast<caf::actor>(address);
+    if (actor) caf::anon_send(actor, actors::Stop{});
   }
   // Every actor answers Stop at its next message; a rank may be inside a step until then.
-  std::size_t left = all.size();
   const auto deadline = std::chrono::steady_clock::now() + kStopWait;
-  while (left > 0 && std::chrono::steady_clock::now() < deadline) {
+  while (!state.alive.empty() && std::chrono::steady_clock::now() < deadline) {
     (*state.self)
-        ->receive([&](const caf::down_msg&) { --left; }, [&](const actors::JobState&) {},
-                  [&](const actors::Piece&) {}, caf::after(kPollEvery) >> [] {});
+        ->receive([&](const caf::down_msg& down) { state.alive.erase(down.source); },
+                  [&](const actors::JobState&) {}, [&](const actors::Piece&) {},
+                  caf::after(kPollEvery) >> [] {});
   }
   // The actors refer to each other through this table: without clearing it nothing is freed.
-  if (left == 0) peers = actors::Peers{};
+  if (state.alive.empty()) peers = actors::Peers{};
   if (state.all.ledger) state.all.ledger->flush();
 }
 

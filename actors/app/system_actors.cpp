@@ -9,6 +9,8 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
+
 namespace troupe::app {
 
 using actors::Threads;
@@ -16,63 +18,6 @@ using actors::Threads;
 namespace {
 
 constexpr std::int64_t kUsPerS = 1'000'000;
-
-sched::DriverOptions driver_options(const SystemConfig& config) {
-  sched::DriverOptions out;
-  out.cost_model = config.cost_model.model;
-  out.requests_max = config.limits.requests_max;
-  out.attempts_max = static_cast<std::uint32_t>(config.limits.attempts_max);
-  out.request_timeout_us = config.limits.request_timeout_s * kUsPerS;
-  out.no_progress_us = config.limits.no_progress_s * kUsPerS;
-  out.stuck_after_us = config.limits.stuck_after_s * kUsPerS;
-  out.seed = static_cast<std::uint64_t>(config.cluster.seed);
-  return out;
-}
-
-sched::PrefillOptions prefill_options(const SystemConfig& config) {
-  sched::PrefillOptions out;
-  for (const RankGroupConfig& group : config.ranks) {
-    if (sched::prefills(group.role)) {
-      out.cost_model = group.cost_model.model;
-      break;
-    }
-  }
-  out.queue_max = config.limits.requests_max;
-  out.attempts_max = static_cast<std::uint32_t>(config.limits.attempts_max);
-  out.seed = static_cast<std::uint64_t>(config.cluster.seed);
-  return out;
-}
-
-sched::DecodeOptions decode_options(const SystemConfig& config) {
-  sched::DecodeOptions out;
-  for (const RankGroupConfig& group : config.ranks) {
-    if (sched::decodes(group.role)) {
-      out.cost_model = group.cost_model.model;
-      break;
-    }
-  }
-  out.attempts_max = static_cast<std::uint32_t>(config.limits.attempts_max);
-  out.lease_us = config.limits.lease_ms * 1000;
-  out.seed = static_cast<std::uint64_t>(config.cluster.seed);
-  return out;
-}
-
-sched::RankOptions rank_options(const SystemConfig& config, const OpenedRank& rank, RankId id) {
-  const engine::KvFacts& kv = rank.engine->kv();
-  sched::RankOptions out;
-  out.rank = {id, Incarnation{1}};
-  out.role = rank.group.role;
-  out.name = rank.name;
-  out.kv_blocks = kv.blocks;
-  out.block_tokens = kv.block_tokens;
-  out.slots = kv.slots;
-  out.step_tokens_max = config.limits.step_tokens_max;
-  out.context_max = rank.engine->model().context_max;
-  out.lease_us = config.limits.lease_ms * 1000;
-  out.cost_model = rank.group.cost_model.model;
-  out.seed = static_cast<std::uint64_t>(config.cluster.seed) + raw(id);
-  return out;
-}
 
 void spawn_stages(caf::actor_system& system, const SystemOptions& options,
                   const actors::ShellContext& context, SystemActors& out) {
@@ -146,6 +91,63 @@ open_engine(const engine::EngineOptions& options, const RankGroupConfig& group,
 
 } // namespace
 
+sched::DriverOptions driver_options(const SystemConfig& config) {
+  sched::DriverOptions out;
+  out.cost_model = config.cost_model.model;
+  out.requests_max = config.limits.requests_max;
+  out.attempts_max = static_cast<std::uint32_t>(config.limits.attempts_max);
+  out.request_timeout_us = config.limits.request_timeout_s * kUsPerS;
+  out.no_progress_us = config.limits.no_progress_s * kUsPerS;
+  out.stuck_after_us = config.limits.stuck_after_s * kUsPerS;
+  out.seed = static_cast<std::uint64_t>(config.cluster.seed);
+  return out;
+}
+
+sched::PrefillOptions prefill_options(const SystemConfig& config) {
+  sched::PrefillOptions out;
+  for (const RankGroupConfig& group : config.ranks) {
+    if (sched::prefills(group.role)) {
+      out.cost_model = group.cost_model.model;
+      break;
+    }
+  }
+  out.queue_max = config.limits.requests_max;
+  out.attempts_max = static_cast<std::uint32_t>(config.limits.attempts_max);
+  out.seed = static_cast<std::uint64_t>(config.cluster.seed);
+  return out;
+}
+
+sched::DecodeOptions decode_options(const SystemConfig& config) {
+  sched::DecodeOptions out;
+  for (const RankGroupConfig& group : config.ranks) {
+    if (sched::decodes(group.role)) {
+      out.cost_model = group.cost_model.model;
+      break;
+    }
+  }
+  out.attempts_max = static_cast<std::uint32_t>(config.limits.attempts_max);
+  out.lease_us = config.limits.lease_ms * 1000;
+  out.seed = static_cast<std::uint64_t>(config.cluster.seed);
+  return out;
+}
+
+sched::RankOptions rank_options(const SystemConfig& config, const OpenedRank& rank, RankId id) {
+  const engine::KvFacts& kv = rank.engine->kv();
+  sched::RankOptions out;
+  out.rank = {id, Incarnation{1}};
+  out.role = rank.group.role;
+  out.name = rank.name;
+  out.kv_blocks = kv.blocks;
+  out.block_tokens = kv.block_tokens;
+  out.slots = kv.slots;
+  out.step_tokens_max = config.limits.step_tokens_max;
+  out.context_max = rank.engine->model().context_max;
+  out.lease_us = config.limits.lease_ms * 1000;
+  out.cost_model = rank.group.cost_model.model;
+  out.seed = static_cast<std::uint64_t>(config.cluster.seed) + raw(id);
+  return out;
+}
+
 engine::EngineOptions engine_options(const SystemConfig& config, const RankGroupConfig& group) {
   engine::EngineOptions out;
   out.model_path = config.model.path;
@@ -187,7 +189,8 @@ SystemActors spawn_system(caf::actor_system& system, Threads threads, const Syst
   out.peers->store = actors::spawn_stage(
       system, threads, journal_writer,
       JournalWriterConfig{out.peers, out.counters, options.job,
-                          journal.sync == JournalSync::line ? 0 : journal.flush_ms * 1000});
+                          journal.sync == JournalSync::line ? 0 : journal.flush_ms * 1000,
+                          std::max<std::int64_t>(1, options.inflight_max / 4)});
   spawn_ranks(system, threads, options, context, ranks, out);
   return out;
 }

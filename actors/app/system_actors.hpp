@@ -44,6 +44,12 @@ struct OpenedRank {
 };
 Result<std::vector<OpenedRank>> open_ranks(const SystemConfig& config);
 
+/// Options of the stages that a configuration means.
+sched::DriverOptions driver_options(const SystemConfig& config);
+sched::PrefillOptions prefill_options(const SystemConfig& config);
+sched::DecodeOptions decode_options(const SystemConfig& config);
+sched::RankOptions rank_options(const SystemConfig& config, const OpenedRank& rank, RankId id);
+
 /// What was spawned, and what it counts.
 struct SystemActors {
   std::shared_ptr<actors::Peers> peers = std::make_shared<actors::Peers>();

@@ -43,6 +43,7 @@ public:
     add_inspect();
     add_tokenize();
     add_config();
+    add_bench();
   }
 
   int run(int argc, char** argv) {

@@ -247,6 +247,12 @@ Refusal read_messages(const JsonValue& value, Strictness strictness,
       return wrong_value(path_of(path_of(path, i), "prefix"),
                          "is only possible on the last message");
     }
+    const bool repeats = message.role == Role::latest_reminder && !messages.empty() &&
+                         messages.back().role == Role::latest_reminder;
+    if (repeats && strictness == Strictness::run) {
+      return unsupported_value(path_of(path, i), "is a second reminder in a row, of which the "
+                                                 "model would see the first only");
+    }
     messages.push_back(std::move(message));
   }
   return check_answers(messages);

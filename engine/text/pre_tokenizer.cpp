@@ -1,11 +1,17 @@
+// The one place that includes PCRE2, whose functions take 8-bit code units here.
+
 #define PCRE2_CODE_UNIT_WIDTH 8
 
 #include "engine/text/pre_tokenizer.hpp"
+
+#include "engine/text/unicode_additions.hpp"
 
 #include <pcre2.h>
 
 #include <array>
 #include <cstdint>
+#include <cstdio>
+#include <span>
 
 namespace troupe::text {
 namespace {
@@ -39,23 +45,63 @@ Matcher& matcher_of_thread() {
   return matcher;
 }
 
-/// PCRE2's \s has one character (U+180E) more than Unicode's White_Space, which the original
-/// engine's has.
-std::string with_unicode_space(std::string_view expression) {
+/// Ranges that a general category gained, as members of a character class.
+std::string additions(char category) {
+  std::span<const CodeRange> ranges;
+  switch (category) {
+  case 'L':
+    ranges = kLettersSince15;
+    break;
+  case 'M':
+    ranges = kMarksSince15;
+    break;
+  case 'N':
+    ranges = kNumbersSince15;
+    break;
+  case 'P':
+    ranges = kPunctuationSince15;
+    break;
+  case 'S':
+    ranges = kSymbolsSince15;
+    break;
+  default:
+    break;
+  }
   std::string out;
-  for (std::size_t i = 0; i < expression.size(); ++i) {
-    if (expression[i] != '\\' || i + 1 == expression.size()) {
-      out += expression[i];
-      continue;
-    }
-    ++i;
-    if (expression[i] == 's') {
-      out += "\\p{White_Space}";
-    } else if (expression[i] == 'S') {
-      out += "\\P{White_Space}";
+  for (const CodeRange& range : ranges) {
+    std::array<char, 32> text{};
+    std::snprintf(text.data(), text.size(), "\\x{%X}-\\x{%X}", range.first, range.last);
+    out += text.data();
+  }
+  return out;
+}
+
+/// Rewrites an expression so that PCRE2 sees the characters that the original engine sees.
+///
+/// Its \s has one character (U+180E) more than Unicode's White_Space; its categories L, M, N, P and
+/// S lack what later versions of Unicode added.
+std::string translated(std::string_view expression) {
+  std::string out;
+  bool in_class = false;
+  std::size_t i = 0;
+  while (i < expression.size()) {
+    const std::string_view rest = expression.substr(i);
+    const bool category = rest.size() >= 5 && rest.starts_with("\\p{") && rest[4] == '}';
+    const std::string added = category ? additions(rest[3]) : std::string();
+    if (!added.empty()) {
+      if (!in_class) out += '[';
+      out.append(rest.substr(0, 5)).append(added);
+      if (!in_class) out += ']';
+      i += 5;
+    } else if (rest.starts_with("\\s") || rest.starts_with("\\S")) {
+      out += rest[1] == 's' ? "\\p{White_Space}" : "\\P{White_Space}";
+      i += 2;
     } else {
-      out += '\\';
-      out += expression[i];
+      const std::size_t bytes = rest[0] == '\\' && rest.size() > 1 ? 2 : 1;
+      if (bytes == 1 && rest[0] == '[') in_class = true;
+      if (bytes == 1 && rest[0] == ']') in_class = false;
+      out += rest.substr(0, bytes);
+      i += bytes;
     }
   }
   return out;
@@ -108,7 +154,7 @@ PreTokenizer::~PreTokenizer() = default;
 Result<PreTokenizer> PreTokenizer::compile(const std::vector<std::string>& expressions) {
   PreTokenizer result;
   for (std::size_t i = 0; i < expressions.size(); ++i) {
-    const std::string expression = with_unicode_space(expressions[i]);
+    const std::string expression = translated(expressions[i]);
     int error = 0;
     PCRE2_SIZE offset = 0;
     Owned<pcre2_code> code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()),

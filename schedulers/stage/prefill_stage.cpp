@@ -192,7 +192,17 @@ struct PrefillStage::State : PrefillTable {
     entry.tried.insert(entry.rank.rank);
     ++counts.refused;
     back_to_queue(entry);
-    if (entry.tried.size() >= options.attempts_max) end_round(entry, now_us, effects);
+    if (entry.tried.size() >= options.attempts_max || !untried_left(entry)) {
+      end_round(entry, now_us, effects);
+    }
+  }
+
+  bool untried_left(const Entry& entry) const {
+    const PlacementQuery query{entry.view, {}};
+    return std::any_of(book.ranks().begin(), book.ranks().end(), [&](const auto& item) {
+      return prefills(item.second.up.role) && entry.tried.count(item.first) == 0 &&
+             could_end(query, RankBook::view(item.second));
+    });
   }
 
   void end_round(Entry& entry, std::int64_t now_us, Effects& effects) {

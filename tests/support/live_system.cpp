@@ -15,7 +15,7 @@ T must(Result<T> result) {
 } // namespace
 
 LiveRun run_live(const app::SystemConfig& config, const std::vector<Request>& requests,
-                 const sched::PolicySet& policies, const actors::StageTap& tap) {
+                 const LiveOptions& extra) {
   auto registry = std::make_shared<sched::PolicyRegistry>();
   sched::register_builtin_policies(*registry);
   const auto job = std::make_shared<app::PromptJob>();
@@ -25,10 +25,11 @@ LiveRun run_live(const app::SystemConfig& config, const std::vector<Request>& re
 
   app::SystemOptions options;
   options.config = config;
-  options.policies = policies;
+  options.policies = extra.policies;
   options.registry = registry;
   options.job = job;
-  options.tap = tap;
+  options.tap = extra.tap;
+  options.ledger_directory = extra.ledger_directory;
   options.inflight_max = config.limits.inflight_max;
   const auto facts =
       must(engine::describe_model(app::engine_options(config, config.ranks[0]), true));

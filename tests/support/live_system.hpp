@@ -24,9 +24,16 @@ struct LiveRun {
   std::int64_t slots_held = 0;
 };
 
+/// What a test may add to a run.
+struct LiveOptions {
+  sched::PolicySet policies;
+  actors::StageTap tap;
+  std::string ledger_directory; ///< "" = no ledger.
+};
+
 /// Runs `requests` on `config`, whose model path is set. Throws std::runtime_error when the system
 /// cannot be built.
 LiveRun run_live(const app::SystemConfig& config, const std::vector<Request>& requests,
-                 const sched::PolicySet& policies = {}, const actors::StageTap& tap = {});
+                 const LiveOptions& extra = {});
 
 } // namespace troupe::test

@@ -24,11 +24,9 @@ TEST(BatchLine, TakesAGoodLine) {
 }
 
 TEST(BatchLine, KeepsTheBodyByteForByte) {
-  const std::string body =
-      R"({ "a" : [1.50, 1e400x], "b" : {"c": "}{\"\u00e4 ä"} , "a": -0.0, "n": 123456789012345678901234567890 })";
-  // The x makes it no JSON; without it the very bytes come back.
-  std::string good = body;
-  good.erase(good.find("1e400x") - 2, 8);
+  // Spaces, escapes, a key twice, numbers that no double holds: whoever reads the body judges it.
+  const std::string good = R"({ "a" : [1.50], "b" : {"c": "}{\"\u00e4 ä"} , "a": -0.0, )"
+                           R"("n": 123456789012345678901234567890 })";
   const auto outcome = parse_batch_line(
       R"({"body":)" + good + R"(,"url":"/v1/completions","custom_id":"é","method":"POST"})");
   ASSERT_TRUE(outcome.ok()) << outcome.error->message;

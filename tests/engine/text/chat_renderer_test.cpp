@@ -110,8 +110,8 @@ TEST(ChatRenderer, CommittedRows) {
 }
 
 TEST(ChatRenderer, AllRecordedChatRowsOfV41) {
-  const auto rows = shared_path("goldens/recipe/render.jsonl.gz");
-  if (!rows) GTEST_SKIP() << "no shared folder";
+  const auto rows = full_size_path("goldens/recipe/render.jsonl.gz");
+  if (!rows) GTEST_SKIP() << "no shared folder, or sanitizers";
   const ChatFormat format = format_from(*shared_path("goldens/recipe/encoding-v4.1.json"));
   const auto tokenizer = tokenizer_from(*shared_path("tokenizer/deepseek_v4.1_tokenizer.json.gz"));
   const Counts counts = check_rows(read_rows(*rows), format, *tokenizer);

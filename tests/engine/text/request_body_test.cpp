@@ -290,6 +290,10 @@ TEST(RequestBody, MessagesOfABatchAreStricterThanRendering) {
       R"({"role": "user", "content": "x"}, {"role": "assistant", "content": "y", "prefix": true})";
   EXPECT_TRUE(chat_messages(prefix, Strictness::render).ok());
   expect_refused(chat_messages(prefix), "messages[1].prefix", "unsupported_value");
+  const std::string reminders = R"({"role": "latest_reminder", "content": "x"},
+                                   {"role": "latest_reminder", "content": "y"})";
+  EXPECT_TRUE(chat_messages(reminders, Strictness::render).ok());
+  expect_refused(chat_messages(reminders), "messages[1]", "unsupported_value");
   const std::string misplaced = R"({"role": "user", "content": "x", "tool_call_id": "a"})";
   EXPECT_TRUE(chat_messages(misplaced, Strictness::render).ok());
   expect_refused(chat_messages(misplaced), "messages[0].tool_call_id", "unsupported_parameter");

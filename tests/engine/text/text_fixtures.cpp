@@ -36,6 +36,15 @@ std::optional<std::string> shared_path(const std::string& name) {
   return std::nullopt;
 }
 
+std::optional<std::string> full_size_path(const std::string& name) {
+#if defined(__SANITIZE_ADDRESS__)
+  static_cast<void>(name);
+  return std::nullopt;
+#else
+  return shared_path(name);
+#endif
+}
+
 std::string nano_folder() {
   const std::string bundled = std::string(TROUPE_SOURCE_DIR) + "/examples/models/nano-v4.1";
   if (std::filesystem::exists(bundled + "/tokenizer.json")) return bundled;

@@ -19,6 +19,9 @@ std::string vector_path(const std::string& name);
 /// Path of a file of the shared folder, or nothing when it is not there.
 std::optional<std::string> shared_path(const std::string& name);
 
+/// The same for what belongs to full tokenizers, which take too long under the sanitizers.
+std::optional<std::string> full_size_path(const std::string& name);
+
 /// Folder of the bundled model, in the repository or else in the shared folder.
 std::string nano_folder();
 

@@ -1,0 +1,39 @@
+// `troupe bench engine|messages`: speed as ratios against a floor of the same run.
+
+#include "actors/app/bench_engine.hpp"
+#include "actors/app/bench_messages.hpp"
+#include "actors/app/commands.hpp"
+#include "actors/app/config_loader.hpp"
+#include "actors/app/system_actors.hpp"
+
+#include <cstdio>
+
+namespace troupe::app {
+
+namespace {
+
+constexpr std::int64_t kRounds = 5;
+constexpr std::int64_t kHops = 100'000;
+
+int print(const CommonArguments& common, const std::string& text, const std::string& json) {
+  std::fputs(common.json ? (json + "\n").c_str() : text.c_str(), stdout);
+  return kExitDone;
+}
+
+} // namespace
+
+int command_bench(const BenchArguments& arguments) {
+  if (arguments.what == "messages") {
+    const MessageBench bench = bench_messages(kRounds, kHops);
+    return print(arguments.common, bench_text(bench), bench_json(bench));
+  }
+  ConfigOutcome loaded = load_system_config(arguments.common.config, arguments.common.sets);
+  if (!loaded.ok()) return fail(kExitRefused, error_lines(loaded.errors));
+  if (!arguments.model.empty()) loaded.config.model.path = arguments.model;
+  const auto bench =
+      bench_engine_shapes(engine_options(loaded.config, loaded.config.ranks.front()), kRounds);
+  if (!bench.ok()) return fail(kExitFailed, bench.error().message);
+  return print(arguments.common, bench_text(*bench), bench_json(*bench));
+}
+
+} // namespace troupe::app

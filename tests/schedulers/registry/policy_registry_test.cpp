@@ -1,0 +1,78 @@
+// Names of kinds and policies are checked with helpful errors; every built-in builds.
+
+#include "schedulers/registry/policy_registry.hpp"
+
+#include <gtest/gtest.h>
+
+namespace troupe::sched {
+namespace {
+
+PolicyRegistry builtins() {
+  PolicyRegistry registry;
+  register_builtin_policies(registry);
+  return registry;
+}
+
+PolicySet set_of(const std::string& kind, const std::string& policy) {
+  PolicySet set;
+  set.kinds[kind].policy = policy;
+  return set;
+}
+
+TEST(PolicyRegistry, EveryKindHasADefaultAndBuildsAllItsPolicies) {
+  const PolicyRegistry registry = builtins();
+  const std::set<std::string> kinds = {
+      "admission",       "queue", "prefill_router", "prefill_chunker", "handoff",
+      "decode_balancer", "step"};
+  EXPECT_EQ(registry.kinds(), kinds);
+  for (const std::string& kind : kinds) {
+    EXPECT_GE(registry.names(kind).size(), 2U) << kind;
+    EXPECT_NE(registry.build_default(kind), nullptr);
+    for (const std::string& name : registry.names(kind)) {
+      EXPECT_TRUE(registry.check(set_of(kind, name)).ok()) << kind << " " << name;
+    }
+  }
+  EXPECT_EQ(registry.default_name("admission"), "by_cost");
+  EXPECT_EQ(registry.default_name("queue"), "fcfs");
+  EXPECT_EQ(registry.default_name("prefill_chunker"), "time_budget");
+  EXPECT_EQ(registry.default_name("prefill_router"), "least_work");
+  EXPECT_EQ(registry.default_name("handoff"), "whole");
+  EXPECT_EQ(registry.default_name("decode_balancer"), "count_and_kv");
+  EXPECT_EQ(registry.default_name("step"), "decode_first");
+}
+
+TEST(PolicyRegistry, UnknownKindNamesTheNearest) {
+  const Status status = builtins().check(set_of("prefill_ruoter", "least_work"));
+  EXPECT_EQ(status.error().code, ErrorCode::unknown_key);
+  EXPECT_NE(status.error().message.find("prefill_ruoter"), std::string::npos);
+  EXPECT_NE(status.error().message.find("did you mean \"prefill_router\"?"), std::string::npos);
+}
+
+TEST(PolicyRegistry, UnknownPolicyNamesTheNearestAndAll) {
+  const Status status = builtins().check(set_of("queue", "fcsf"));
+  EXPECT_EQ(status.error().message, "queue.policy: found \"fcsf\", expected a policy of this kind; "
+                                    "did you mean \"fcfs\"? Valid: fcfs sjf");
+}
+
+TEST(PolicyRegistry, OptionsAreCheckedWithTheirPlace) {
+  PolicySet set = set_of("prefill_chunker", "time_budget");
+  set.kinds["prefill_chunker"].options.set("budget_ms", {std::int64_t{5}, "p.toml:8"});
+  EXPECT_EQ(builtins().check(set).error().message,
+            "p.toml:8: prefill_chunker.budget_ms: unknown key; did you mean \"budget_us\"?");
+  set = set_of("queue", "fcfs");
+  set.kinds["queue"].options.set("weight", {std::int64_t{5}, "p.toml:2"});
+  EXPECT_EQ(builtins().check(set).error().message,
+            "p.toml:2: queue.weight: unknown key; this table takes no options");
+  set = set_of("prefill_chunker", "time_budget");
+  set.kinds["prefill_chunker"].options.set("budget_us", {std::int64_t{0}, "p.toml:8"});
+  EXPECT_EQ(builtins().check(set).error().code, ErrorCode::bad_argument);
+}
+
+TEST(PolicyRegistryDeathTest, ADuplicateIsABug) {
+  PolicyRegistry registry = builtins();
+  EXPECT_DEATH(registry.add("queue", "fcfs", {}), "registered once");
+  EXPECT_DEATH(registry.set_default("queue", "nobody"), "registered policy");
+}
+
+} // namespace
+} // namespace troupe::sched
