@@ -4,6 +4,7 @@
 #include "kernels/lowbit.hpp"
 
 #include <algorithm>
+#include <array>
 
 namespace troupe::kernels::scalar {
 
@@ -15,29 +16,42 @@ struct Block {
   float scales[kPanelRows];
 };
 
+/// Values of all codes of a format, so that decoding is a load.
+template <std::size_t N>
+std::array<float, N> table_of(float (*decode)(std::uint8_t)) {
+  std::array<float, N> out{};
+  for (std::size_t code = 0; code < N; ++code)
+    out[code] = decode(static_cast<std::uint8_t>(code));
+  return out;
+}
+
 void decode_values(const PackedMatrix& w, std::int64_t panel, std::int64_t k0, std::int64_t count,
                    Block& to) {
-  for (std::int64_t k = 0; k < count; ++k) {
-    const std::int64_t at = (panel * w.inputs + k0 + k) * kPanelRows;
-    for (std::int64_t lane = 0; lane < kPanelRows; ++lane) {
-      float& value = to.values[k][lane];
-      const auto* bytes = static_cast<const std::uint8_t*>(w.values);
-      switch (w.format) {
-      case WeightFormat::f32:
-        value = static_cast<const float*>(w.values)[at + lane];
-        break;
-      case WeightFormat::bf16:
-        value = decode_bf16(static_cast<const std::uint16_t*>(w.values)[at + lane]);
-        break;
-      case WeightFormat::e4m3:
-        value = decode_e4m3(bytes[at + lane]);
-        break;
-      case WeightFormat::e2m1:
-        const std::uint8_t pair = bytes[at / 2 + lane % 8];
-        value = decode_e2m1(static_cast<std::uint8_t>(lane < 8 ? pair : pair >> 4));
-        break;
-      }
+  static const auto e4m3 = table_of<256>(+[](std::uint8_t code) { return decode_e4m3(code); });
+  static const auto e2m1 = table_of<16>(+[](std::uint8_t code) { return decode_e2m1(code); });
+  const std::int64_t at = (panel * w.inputs + k0) * kPanelRows;
+  const auto* bytes = static_cast<const std::uint8_t*>(w.values);
+  float* values = &to.values[0][0];
+  switch (w.format) {
+  case WeightFormat::f32:
+    std::copy_n(static_cast<const float*>(w.values) + at, count * kPanelRows, values);
+    break;
+  case WeightFormat::bf16:
+    for (std::int64_t i = 0; i < count * kPanelRows; ++i) {
+      values[i] = decode_bf16(static_cast<const std::uint16_t*>(w.values)[at + i]);
     }
+    break;
+  case WeightFormat::e4m3:
+    for (std::int64_t i = 0; i < count * kPanelRows; ++i)
+      values[i] = e4m3[bytes[at + i]];
+    break;
+  case WeightFormat::e2m1:
+    for (std::int64_t i = 0; i < count * kPanelRows / 2; ++i) {
+      const std::uint8_t pair = bytes[at / 2 + i];
+      values[i / 8 * 16 + i % 8] = e2m1[pair & 15];
+      values[i / 8 * 16 + i % 8 + 8] = e2m1[pair >> 4];
+    }
+    break;
   }
 }
 

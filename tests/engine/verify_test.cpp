@@ -1,12 +1,15 @@
 // Runs the engine against golden files: small copies in tests/vectors, all of ../shared if present.
 
 #include "engine/verify.hpp"
+#include "tests/support/checkpoint_files.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -50,6 +53,56 @@ void verify_all(const std::filesystem::path& model, const std::filesystem::path&
     ASSERT_TRUE(report.ok()) << report.error().message;
     print(*report);
     EXPECT_TRUE(report->passed()) << file;
+  }
+}
+
+TEST(BundledGoldens, Pass) {
+  const std::filesystem::path source(TROUPE_SOURCE_DIR);
+  for (const char* cpu_path : {"auto", "scalar"}) {
+    verify_all(source / "examples/models/nano-v4.1", source / "tests/vectors/goldens/nano-v4.1",
+               cpu_path, 2);
+  }
+}
+
+TEST(Verifier, RefusesWhatIsNoGoldenFile) {
+  const std::filesystem::path model =
+      std::filesystem::path(TROUPE_SOURCE_DIR) / "examples/models/nano-v4.1";
+  auto verifier = Verifier::open({model.string(), "auto", 1});
+  ASSERT_TRUE(verifier.ok());
+  auto shard = verifier->verify_file((model / "model-00001-of-00004.safetensors").string());
+  ASSERT_FALSE(shard.ok());
+  EXPECT_NE(shard.error().message.find("golden file"), std::string::npos) << shard.error().message;
+  EXPECT_FALSE(verifier->verify_file((model / "absent.safetensors").string()).ok());
+}
+
+/// Where the data of a tensor begins in a safetensors file.
+std::size_t data_of(const std::string& bytes, const std::string& tensor) {
+  std::uint64_t header = 0;
+  std::memcpy(&header, bytes.data(), sizeof(header));
+  const std::size_t entry = bytes.find('"' + tensor + '"');
+  const std::string key = "\"data_offsets\":[";
+  const std::size_t offset = bytes.find(key, entry);
+  return 8 + header + std::stoull(bytes.substr(offset + key.size(), 20));
+}
+
+TEST(Verifier, FindsAChangedTensor) {
+  const std::filesystem::path source(TROUPE_SOURCE_DIR);
+  auto verifier = Verifier::open({(source / "examples/models/nano-v4.1").string(), "auto", 1});
+  ASSERT_TRUE(verifier.ok());
+  const troupe::test::ScratchFolder folder;
+  for (const auto& [name, tensor] :
+       {std::pair{"repeat-012.safetensors", "off.layers.9.attn_out"},
+        std::pair{"repeat-012.safetensors", "off.layers.8.topk"},
+        std::pair{"repeat-012.safetensors", "sim.greedy"},
+        std::pair{"layers-small_talk-008.safetensors", "sim.layers.9.attn_out"},
+        std::pair{"layers-small_talk-008.safetensors", "sim.layers.9.router_ids"}}) {
+    std::string bytes =
+        troupe::test::read_file((source / "tests/vectors/goldens/nano-v4.1" / name).string());
+    bytes[data_of(bytes, tensor) + 3] ^= 0x40; // the exponent of a float, a high bit of an integer
+    troupe::test::write_file(folder / name, bytes);
+    auto report = verifier->verify_file(folder / name);
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    EXPECT_FALSE(report->passed()) << name << " " << tensor;
   }
 }
 

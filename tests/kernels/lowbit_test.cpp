@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <cstdint>
@@ -28,7 +29,8 @@ const double kGrid[] = {0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0};
 
 /// Nearest code below `codes`, ties to the even one, by looking at all of them.
 template <class Value>
-int nearest(double x, int codes, Value value) {
+int nearest(double given, int codes, Value value) {
+  const double x = std::min(given, value(codes - 1)); // saturating
   int best = 0;
   for (int code = 1; code < codes; ++code) {
     const double gap = std::fabs(value(code) - x);
