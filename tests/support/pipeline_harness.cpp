@@ -284,7 +284,7 @@ StepRow Pipeline::run_entry(const StepEntry& entry, FakeRank& rank) {
   const auto index =
       static_cast<std::int64_t>(sequence.work.answered.size() + sequence.drawn.size());
   row.drew = true;
-  row.token.token = token_of(entry.ref.request, index);
+  row.token.token = token_of(entry.ref.request, index) + (chance(options_.canary_permille) ? 1 : 0);
   const auto eos = eos_.find(entry.ref.request);
   if (eos != eos_.end() && index + 1 >= eos->second) row.token.end = EndReason::eos;
   sequence.drawn.push_back(row.token.token);
@@ -371,7 +371,7 @@ bool Pipeline::step() {
   hash(static_cast<std::uint64_t>(now_us_) ^ (item.event.index() << 48U) ^
        (static_cast<std::uint64_t>(item.to.first) << 56U));
   handle(item);
-  check();
+  if (events_ % options_.check_every == 0) check();
   if (after_event) after_event(*this);
   return true;
 }

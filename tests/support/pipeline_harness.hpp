@@ -47,7 +47,9 @@ struct PipelineOptions {
   int step_failure_permille = 0;
   int export_failure_permille = 0;
   int import_failure_permille = 0;
-  int damage_permille = 0; ///< Imports whose bytes arrive wrong.
+  int damage_permille = 0;      ///< Imports whose bytes arrive wrong.
+  int canary_permille = 0;      ///< Draws that lie: the checks of the harness must see them.
+  std::int64_t check_every = 1; ///< Events between two looks at all invariants.
 };
 
 /// What came out for one request.
