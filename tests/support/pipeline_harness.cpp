@@ -173,8 +173,10 @@ void Pipeline::perform(Effects& effects, Address from, Incarnation incarnation) 
     } else if (const auto* emitted = std::get_if<Emit>(&effect)) {
       emit(*emitted);
     } else if (const auto* finish = std::get_if<Finish>(&effect)) {
-      outcomes_[finish->request].endings.push_back(*finish);
-      if (outcomes_[finish->request].endings.size() > 1) fail("a request ended twice");
+      Outcome& outcome = outcomes_[finish->request];
+      outcome.endings.push_back(*finish);
+      if (outcome.endings.size() > 1) fail("a request ended twice");
+      if (outcome.endings.size() == 1 && arrived_.count(finish->request) != 0) ++ended_;
       if (finish->end_us < finish->arrival_us) fail("a request ended before it arrived");
     } else if (const auto* stuck = std::get_if<Stuck>(&effect)) {
       outcomes_[stuck->request].stuck.push_back(*stuck);
@@ -398,12 +400,7 @@ void Pipeline::check() {
   if (decode.waiting < 0 || decode.handing_off < 0 || decode.decoding < 0) fail("negative count");
 }
 
-bool Pipeline::all_ended() const {
-  return std::all_of(arrived_.begin(), arrived_.end(), [&](RequestId request) {
-    const auto found = outcomes_.find(request);
-    return found != outcomes_.end() && !found->second.endings.empty();
-  });
-}
+bool Pipeline::all_ended() const { return ended_ == arrived_.size(); }
 
 bool Pipeline::run(std::int64_t limit_us, std::int64_t settle_us) {
   std::int64_t until_us = limit_us;

@@ -10,6 +10,7 @@
 #include "schedulers/registry/policy_registry.hpp"
 #include "schedulers/stage/event.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -167,6 +168,7 @@ private:
   std::map<RequestId, std::int64_t> eos_;
   std::map<std::size_t, int> lose_;
   std::set<RequestId> arrived_;
+  std::size_t ended_ = 0;
   std::vector<Record> records_;
   std::string problem_;
   std::int64_t now_us_ = 0;

@@ -95,8 +95,8 @@ TEST(Pipeline, AHungRankIsNamedAndGivenUp) {
   pipeline.hang_at(60'000, RankId{1});
   EXPECT_TRUE(pipeline.run(3600 * kSecond, 0)) << pipeline.problem();
   const Outcome& outcome = pipeline.outcomes().at(RequestId{1});
-  EXPECT_EQ(outcome.endings.at(0).code, ErrorCode::attempts_exhausted);
-  EXPECT_NE(outcome.endings.at(0).detail.find("the decode rank was silent"), std::string::npos)
+  EXPECT_EQ(outcome.endings.at(0).code, ErrorCode::no_progress);
+  EXPECT_NE(outcome.endings.at(0).detail.find("handoff from prefill-0"), std::string::npos)
       << outcome.endings.at(0).detail;
   ASSERT_FALSE(outcome.stuck.empty());
   EXPECT_EQ(outcome.stuck[0].waits_for.substr(0, 18), "decode on decode-1");
