@@ -175,7 +175,7 @@ struct PrefillStage::State : PrefillTable {
     entry.rank = rank.up.rank;
     entry.serial = ++serial;
     entry.sent = 0;
-    waiting.erase(entry.view.ref);
+    dequeue(entry);
     desks.at(rank.up.rank.rank).requests.insert(entry.view.ref);
     assigning[entry.serial] = entry.view.ref;
     send_assign(entry, now_us, effects);
@@ -336,8 +336,7 @@ struct PrefillStage::State : PrefillTable {
   void send_load(std::int64_t now_us, Effects& effects) {
     Load load;
     load.waiting = static_cast<std::int64_t>(waiting.size());
-    for (const RequestRef& ref : waiting)
-      load.waiting_tokens += entries.at(ref).view.remaining();
+    load.waiting_tokens = waiting_tokens;
     for (const RankView& rank : prefill_views(now_us)) {
       if (rank.draining) continue;
       load.least_work_ps =
@@ -401,8 +400,7 @@ void PrefillStage::on(const Submit& event, std::int64_t now_us, Effects& effects
     effects.send(Peer::driver, Ended{event.ref, ErrorCode::never_fits, false, s.why_never(entry)});
     return;
   }
-  s.entries.emplace(event.ref, std::move(entry));
-  s.waiting.insert(event.ref);
+  s.enqueue(s.entries.emplace(event.ref, std::move(entry)).first->second);
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);
 }

@@ -87,6 +87,14 @@ std::string PrefillTable::why_never(const PrefillEntry& entry) const {
   return text + "; shorten it, lower max_tokens, or raise kv.memory";
 }
 
+void PrefillTable::enqueue(const PrefillEntry& entry) {
+  if (waiting.insert(entry.view.ref).second) waiting_tokens += entry.view.remaining();
+}
+
+void PrefillTable::dequeue(const PrefillEntry& entry) {
+  if (waiting.erase(entry.view.ref) != 0) waiting_tokens -= entry.view.remaining();
+}
+
 void PrefillTable::leave_rank(PrefillEntry& entry) {
   if (entry.where == PrefillWhere::waiting) return;
   if (RankEntry* rank = book.current(entry.rank)) rank->promises.erase(entry.view.ref);
@@ -100,7 +108,7 @@ void PrefillTable::erase(const RequestRef& ref) {
   const auto found = entries.find(ref);
   if (found == entries.end()) return;
   leave_rank(found->second);
-  waiting.erase(ref);
+  dequeue(found->second);
   entries.erase(found);
 }
 
@@ -110,7 +118,7 @@ void PrefillTable::back_to_queue(PrefillEntry& entry) {
   entry.rank = {};
   entry.view.done = 0;
   refresh_work(entry);
-  waiting.insert(entry.view.ref);
+  enqueue(entry);
 }
 
 std::vector<RequestRef> PrefillTable::keys() const {

@@ -53,6 +53,7 @@ struct PrefillTable {
   std::map<RequestRef, PrefillEntry> entries;
   std::map<std::uint64_t, RequestRef> assigning; ///< By serial: for the timer of an Assign.
   std::set<RequestRef> waiting;
+  std::int64_t waiting_tokens = 0; ///< Still to prefill of those that wait.
 
   void refresh_work(PrefillEntry& entry) const;
 
@@ -71,6 +72,9 @@ struct PrefillTable {
   /// For a person: what it needs and what there is.
   std::string why_never(const PrefillEntry& entry) const;
 
+  /// Into the queue and out of it; each twice is one.
+  void enqueue(const PrefillEntry& entry);
+  void dequeue(const PrefillEntry& entry);
   void leave_rank(PrefillEntry& entry);
   void erase(const RequestRef& ref);
   void back_to_queue(PrefillEntry& entry);

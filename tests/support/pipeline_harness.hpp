@@ -10,6 +10,7 @@
 #include "schedulers/registry/policy_registry.hpp"
 #include "schedulers/stage/event.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -47,7 +48,9 @@ struct PipelineOptions {
   int step_failure_permille = 0;
   int export_failure_permille = 0;
   int import_failure_permille = 0;
-  int damage_permille = 0; ///< Imports whose bytes arrive wrong.
+  int damage_permille = 0;      ///< Imports whose bytes arrive wrong.
+  int canary_permille = 0;      ///< Draws that lie: the checks of the harness must see them.
+  std::int64_t check_every = 1; ///< Events between two looks at all invariants.
 };
 
 /// What came out for one request.
@@ -165,6 +168,7 @@ private:
   std::map<RequestId, std::int64_t> eos_;
   std::map<std::size_t, int> lose_;
   std::set<RequestId> arrived_;
+  std::size_t ended_ = 0;
   std::vector<Record> records_;
   std::string problem_;
   std::int64_t now_us_ = 0;
