@@ -237,6 +237,7 @@ TextDesk::Choice* TextDesk::find(RequestId request) {
 bool TextDesk::detokenise(RequestId request, std::span<const sched::TokenRow> rows) {
   Choice* choice = find(request);
   if (choice == nullptr || choice->ended) return false;
+  const std::int64_t tokens_min = lines_.at(line_of(request))->body.min_tokens;
   const auto chance = [&](std::int32_t token, std::uint32_t bits) {
     return TokenChance{std::string(options_.tokenizer->token_bytes(token)), bits};
   };
@@ -253,6 +254,7 @@ bool TextDesk::detokenise(RequestId request, std::span<const sched::TokenRow> ro
       chances.top.push_back(chance(row.top_tokens[i], row.top_logprob_bits[i]));
     }
     choice->logprobs.push_back(std::move(chances));
+    choice->parser.set_stops(choice->tokens >= tokens_min);
     choice->parser.push(choice->detokenizer.push(row.token), events);
   }
   for (const text::OutputEvent& event : events) {

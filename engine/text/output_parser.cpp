@@ -137,6 +137,7 @@ public:
   void push(std::string_view bytes, std::vector<OutputEvent>& out);
   void finish(GenerationEnd end, std::vector<OutputEvent>& out);
   bool stopped() const noexcept { return state_ == State::stopped; }
+  void set_stops(bool active) noexcept { stops_active_ = active; }
 
 private:
   enum class State : std::uint8_t {
@@ -174,6 +175,7 @@ private:
   bool parse_tool_calls_;
   bool at_start_ = false; ///< Leading newlines are dropped.
   std::vector<StringMatcher> stops_;
+  bool stops_active_ = true;
   StringMatcher think_end_{kThinkEnd};
   StringMatcher open_{kOpen};
   StringMatcher close_{kClose};
@@ -334,7 +336,7 @@ void OutputParser::Machine::step_text(char byte) {
 bool OutputParser::Machine::match_stop(char byte) {
   std::size_t found = 0;
   for (StringMatcher& stop : stops_) {
-    if (stop.step(byte) && found == 0) found = stop.size();
+    if (stop.step(byte) && stops_active_ && found == 0) found = stop.size();
   }
   if (found == 0) return false;
   release(found);
@@ -473,6 +475,7 @@ void OutputParser::push(std::string_view bytes, std::vector<OutputEvent>& out) {
 }
 
 bool OutputParser::stopped() const noexcept { return machine_->stopped(); }
+void OutputParser::set_stops(bool active) noexcept { machine_->set_stops(active); }
 
 void OutputParser::finish(GenerationEnd end, std::vector<OutputEvent>& out) {
   machine_->finish(end, out);

@@ -73,6 +73,10 @@ public:
   /// After a stop string nothing more is taken.
   void push(std::string_view bytes, std::vector<OutputEvent>& out);
 
+  /// Whether a stop string that completes from here on ends the output (it does at first): a client
+  /// that asked for a minimum of tokens gets them.
+  void set_stops(bool active) noexcept;
+
   /// True once a stop string was found: the generation may end, what follows is dropped.
   bool stopped() const noexcept;
 
