@@ -60,6 +60,7 @@ struct OutputEvent {
 /// Streaming parser of one output. Both tool-call dialects are recognised.
 ///
 ///   Cost    O(1) per byte; memory of the longest marker or stop string, plus an open tag's name
+///           and the newlines right before what may become a marker
 ///   Errors  none: malformed markup gives what can be made of it
 class OutputParser {
 public:
