@@ -27,10 +27,11 @@ struct Entry {
   PrefillDone done;
   Where where = Where::waiting;
   RankRef target;
-  std::uint32_t tries = 0;   ///< That failed.
-  std::set<RankId> avoid;    ///< Ranks of failed tries, while others are left.
-  bool blocked = false;      ///< "No room" is in the ledger already.
-  std::uint64_t arrival = 0; ///< Order of the queue.
+  std::uint32_t tries = 0;        ///< That failed.
+  std::set<RankId> avoid;         ///< Ranks of failed tries, while others are left.
+  bool blocked = false;           ///< "No room" is in the ledger already.
+  std::int64_t not_before_us = 0; ///< A refused one pauses, so that it cannot spin.
+  std::uint64_t arrival = 0;      ///< Order of the queue.
 };
 
 } // namespace
@@ -176,7 +177,9 @@ struct DecodeStage::State {
       if (std::none_of(ranks.begin(), ranks.end(), open)) return;
       Entry& entry = entries.at(ref);
       const PlacementQuery query{view_of(entry.done), entry.done.rank};
-      const Verdict verdict = place(entry, query, ranks, now_us, effects);
+      const Verdict verdict = now_us < entry.not_before_us
+                                  ? Verdict::no_room
+                                  : place(entry, query, ranks, now_us, effects);
       if (verdict == Verdict::never) {
         end(ref, ErrorCode::never_fits, false, why_never(query), effects);
       } else if (verdict == Verdict::no_room) {
@@ -295,6 +298,8 @@ struct DecodeStage::State {
     Entry& entry = entries.at(outcome.ref);
     if (outcome.code == ErrorCode::no_room && !entry.done.in_place) {
       wait(entry); // The view was behind; waiting for room is no try.
+      entry.not_before_us = now_us + options.retry_us;
+      retry_later(now_us, effects);
       return;
     }
     ++entry.tries;
@@ -456,10 +461,7 @@ void DecodeStage::on(const Reserved& event, std::int64_t now_us, Effects& effect
 void DecodeStage::on(const Refused& event, std::int64_t now_us, Effects& effects) {
   const HandoffOutcome outcome = state_->handoffs.on(event);
   if (outcome.what == HandoffOutcome::What::failed && event.reason == ErrorCode::no_room) {
-    if (RankEntry* rank = state_->book.current(event.rank)) {
-      rank->refused = true;
-      state_->retry_later(now_us, effects);
-    }
+    if (RankEntry* rank = state_->book.current(event.rank)) rank->refused = true;
   }
   state_->settle(outcome, event.rank, now_us, effects);
 }
@@ -521,6 +523,10 @@ void DecodeStage::on(const Timer& event, std::int64_t now_us, Effects& effects) 
     s.retrying = false;
     s.book.forget_refusals();
     s.dispatch(now_us, effects);
+    const bool paused = std::any_of(s.waiting.begin(), s.waiting.end(), [&](const auto& item) {
+      return now_us < s.entries.at(item.second).not_before_us;
+    });
+    if (paused) s.retry_later(now_us, effects);
     return;
   }
   if (event.kind != TimerKind::renew) return;

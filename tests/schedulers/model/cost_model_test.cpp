@@ -208,8 +208,8 @@ TEST(CostModel, LargestChunkIsExactWhereDoublesAreNot) {
   Rng rng(11);
   for (int i = 0; i < 2000; ++i) {
     const CostModel m{0,
-                      static_cast<std::int64_t>(rng.below(1U << rng.below(40))),
-                      static_cast<std::int64_t>(rng.below(1U << rng.below(20))),
+                      static_cast<std::int64_t>(rng.below(std::uint64_t{1} << rng.below(40))),
+                      static_cast<std::int64_t>(rng.below(std::uint64_t{1} << rng.below(20))),
                       0,
                       0,
                       0};

@@ -125,7 +125,11 @@ TEST(DecodeStage, ARefusedReservationWaitsForTheNextReport) {
   balancer.on(Refused{ref(1), reserve.rank, reserve.handoff, ErrorCode::no_room});
   EXPECT_TRUE(sent<Reserve>(balancer.effects).empty());
   EXPECT_EQ(timers(balancer.effects, TimerKind::retry).size(), 1U);
+  const Timer retry = timers(balancer.effects, TimerKind::retry).at(0);
   balancer.report(2, 4, 1);
+  EXPECT_TRUE(sent<Reserve>(balancer.effects).empty()) << "a pause, so that nothing spins";
+  balancer.now_us = 10'000;
+  balancer.on(retry);
   EXPECT_NE(balancer.reserve().handoff, reserve.handoff);
 }
 

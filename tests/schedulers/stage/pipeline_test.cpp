@@ -112,7 +112,7 @@ TEST(Pipeline, ManyRequestsAtOnce) {
   options.check_every = 1000;
   Pipeline pipeline(options);
   pipeline.start();
-  constexpr std::uint64_t kRequests = 1000;
+  constexpr std::uint64_t kRequests = 300;
   for (std::uint64_t id = 1; id <= kRequests; ++id) {
     pipeline.arrive_at(10, RequestId{id}, 20 + static_cast<std::int64_t>(id % 50), 10);
   }
