@@ -4,6 +4,7 @@
 #include "actors/app/text_desk.hpp"
 #include "actors/job_window.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -33,8 +34,9 @@ actors::JobLine line(bool is_chat, const std::string& body) {
 }
 
 std::string chat(const std::string& fields) {
-  return R"({"messages":[{"role":"user","content":"Count."}],"thinking":{"type":"disabled"})" +
-         fields + "}";
+  return fmt::format(
+      R"({{"messages":[{{"role":"user","content":"Count."}}],"thinking":{{"type":"disabled"}}{}}})",
+      fields);
 }
 
 /// Feeds an answer token by token, as a rank would, until a stop string is found.
