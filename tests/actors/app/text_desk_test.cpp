@@ -11,27 +11,22 @@
 namespace troupe::app {
 namespace {
 
-const std::string kModel = std::string(TROUPE_SOURCE_DIR) + "/examples/models/nano-v4.1";
+std::string path_of(const char* file) {
+  return fmt::format("{}/examples/models/nano-v4.1/{}", TROUPE_SOURCE_DIR, file);
+}
 constexpr std::int32_t kEos = 1;
 
 TextOptions options() {
   TextOptions out;
-  out.tokenizer = *text::Tokenizer::load(kModel + "/tokenizer.json");
-  out.format = *text::load_chat_format(kModel + "/encoding.json");
+  out.tokenizer = *text::Tokenizer::load(path_of("tokenizer.json"));
+  out.format = *text::load_chat_format(path_of("encoding.json"));
   out.job_id = "batch_0";
   out.vocab = 4096;
   out.context_max = 16384;
   return out;
 }
 
-actors::JobLine line(bool is_chat, const std::string& body) {
-  actors::JobLine out;
-  out.line = 3;
-  out.custom_id = "a";
-  out.is_chat = is_chat;
-  out.body = body;
-  return out;
-}
+actors::JobLine line(bool is_chat, const std::string& body) { return {3, "a", is_chat, body, {}}; }
 
 std::string chat(const std::string& fields) {
   return fmt::format(
@@ -42,7 +37,7 @@ std::string chat(const std::string& fields) {
 /// Feeds an answer token by token, as a rank would, until a stop string is found.
 nlohmann::json answer_of(TextDesk& desk, const std::string& text, sched::EndReason end) {
   const auto ids =
-      *(*text::Tokenizer::load(kModel + "/tokenizer.json"))->encode(text, text::AddedTokens::match);
+      *(*text::Tokenizer::load(path_of("tokenizer.json")))->encode(text, text::AddedTokens::match);
   const RequestId request = actors::request_of(3, 0);
   bool stopped = false;
   std::int64_t index = 0;
