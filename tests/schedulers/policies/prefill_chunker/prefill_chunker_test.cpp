@@ -185,7 +185,8 @@ TEST(BalanceGroup, EveryTokenExactlyOnceAndOneSplitARank) {
     for (std::size_t c = 0; c < chunks.size(); ++c)
       ASSERT_EQ(covered[c], chunks[c].tokens);
     std::vector<int> cuts(chunks.size(), -1);
-    for (const GroupPiece& piece : pieces) ++cuts[piece.chunk];
+    for (const GroupPiece& piece : pieces)
+      ++cuts[piece.chunk];
     const auto split = std::count_if(cuts.begin(), cuts.end(), [](int n) { return n > 0; });
     ASSERT_LE(split, static_cast<std::ptrdiff_t>(ranks)) << "one chunk of a rank at most";
     const auto loads = group_loads(chunks, pieces, ranks);
