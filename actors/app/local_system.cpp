@@ -1,5 +1,7 @@
 #include "actors/app/local_system.hpp"
 
+#include "actors/app/steady_clock.hpp"
+
 #include <caf/scoped_actor.hpp>
 
 #include <algorithm>
@@ -22,12 +24,6 @@ struct SystemSettings : caf::actor_system_config {
     actors::tune(*this, static_cast<int>(std::max(1U, std::thread::hardware_concurrency())));
   }
 };
-
-std::int64_t steady_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
 
 } // namespace
 
@@ -136,6 +132,32 @@ void LocalSystem::add_to(RunSummary& summary) const {
     summary.ranks.push_back(
         {state.ranks[i].name, state.ranks[i].group.role, totals.busy_us, totals.steps});
     summary.steps += totals.steps;
+  }
+}
+
+void LocalSystem::add_to(actors::MetricsSample& sample) const {
+  const State& state = *state_;
+  const actors::ShellCounters& counters = *state.all.counters;
+  sample.messages = counters.messages;
+  sample.unexpected_messages = counters.unexpected;
+  sample.scheduling_ns = counters.scheduling_ns;
+  if (state.all.ledger) {
+    sample.ledger_records = state.all.ledger->records();
+    sample.ledger_lost = state.all.ledger->lost();
+  }
+  std::int64_t queued = 0;
+  for (const auto& [name, totals] : state.all.stages->all()) {
+    sample.stages.push_back({name, totals->stale_dropped, totals->invalid_decisions,
+                             totals->retried, totals->decisions()});
+    if (name == "prefill") queued = totals->waiting;
+  }
+  sample.requests_waiting += queued;
+  sample.requests_running = std::max<std::int64_t>(sample.requests_running - queued, 0);
+  for (std::size_t i = 0; i < state.ranks.size(); ++i) {
+    const actors::RankTotals& totals = *state.all.totals[i];
+    const engine::KvFacts& kv = state.ranks[i].engine->kv();
+    sample.ranks.push_back({state.ranks[i].name, totals.kv_blocks_held, kv.blocks, kv.block_tokens,
+                            totals.slots_held, kv.slots, totals.steps, totals.busy_us});
   }
 }
 

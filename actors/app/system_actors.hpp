@@ -7,6 +7,7 @@
 #include "actors/app/journal.hpp"
 #include "actors/app/system_config.hpp"
 #include "actors/app/text_desk.hpp"
+#include "actors/metrics.hpp"
 #include "actors/rank_actor.hpp"
 #include "actors/shell.hpp"
 #include "engine/engine.hpp"
@@ -30,7 +31,8 @@ struct SystemOptions {
   std::string ledger_directory; ///< "" = no ledger.
   std::int64_t inflight_max = 256;
   bool tell_pieces = false;
-  actors::StageTap tap; ///< May be empty.
+  actors::StageTap tap;                     ///< May be empty.
+  std::shared_ptr<actors::Metrics> metrics; ///< Hears of requests; may be null.
 };
 
 /// Engine options of a rank group.
@@ -54,6 +56,7 @@ sched::RankOptions rank_options(const SystemConfig& config, const OpenedRank& ra
 struct SystemActors {
   std::shared_ptr<actors::Peers> peers = std::make_shared<actors::Peers>();
   std::shared_ptr<actors::ShellCounters> counters = std::make_shared<actors::ShellCounters>();
+  std::shared_ptr<actors::StageTable> stages = std::make_shared<actors::StageTable>();
   std::shared_ptr<actors::Ledger> ledger;                          ///< May be null.
   std::vector<std::shared_ptr<actors::RankTotals>> totals;         ///< Ascending by rank.
   std::shared_ptr<Histogram> ttft = std::make_shared<Histogram>(); ///< Written by the driver.
