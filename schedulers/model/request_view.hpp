@@ -43,10 +43,11 @@ struct RequestView {
   constexpr std::int64_t remaining() const noexcept { return total() - done; }
   /// Positions held at most.
   constexpr std::int64_t positions_max() const noexcept { return prompt + new_tokens_max; }
-  /// Positions without which it cannot go on at all: what decides whether it ever fits.
+  /// Positions without which it cannot go on at all: what decides whether it ever fits. A prefill
+  /// draws one more token, which may be the last one.
   constexpr std::int64_t positions_least() const noexcept {
     return claim.reservation == Reservation::worst ? positions_max()
-                                                   : std::min(positions_max(), total() + 1);
+                                                   : std::min(positions_max(), total());
   }
   /// Positions to reserve where it decodes. An answer beyond its expectation is expected to get
   /// half as long again, so that each placement after a preemption lasts longer.

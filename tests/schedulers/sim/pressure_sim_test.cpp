@@ -5,13 +5,17 @@
 // Seeds are fixed. A failure prints the command that repeats it; TROUPE_SEEDS=A..B runs others.
 
 #include "schedulers/sim/scenario.hpp"
+#include "tests/support/exhaustive.hpp"
 #include "tests/support/sim_builder.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
+#include <string>
+#include <vector>
 
 namespace troupe::sim::testing {
 namespace {
@@ -188,6 +192,76 @@ TEST(PressureSim, S6APreemptedRequestIsServedBeforeThoseThatCameAfterIt) {
   EXPECT_LT(end_us(10), end_us(11));
   for (std::uint64_t id = 14; id <= 30; ++id)
     EXPECT_GT(end_us(id), end_us(9)) << "request " << id;
+}
+
+/// Three requests that compete, after eight short ones that make expectations small.
+struct SmallCase {
+  bool split = false; ///< A prefill and a decode rank, else one that does both.
+  std::int64_t kv_blocks = 0, preemptions_max = 0;
+  std::array<std::int64_t, 3> prompts{}, answers{};
+
+  std::string text() const {
+    std::string out = (split ? "split, blocks " : "both, blocks ") + std::to_string(kv_blocks) +
+                      ", preemptions_max " + std::to_string(preemptions_max) + ", requests";
+    for (std::size_t i = 0; i < prompts.size(); ++i)
+      out += " " + std::to_string(prompts[i]) + "+" + std::to_string(answers[i]);
+    return out;
+  }
+};
+
+/// What went wrong, or empty.
+std::string run_case(const SmallCase& one, std::int64_t& preempted) {
+  std::vector<RankSpec> ranks = {{.role = Role::both, .kv_blocks = one.kv_blocks, .slots = 4}};
+  if (one.split) {
+    ranks = {{.role = Role::prefill, .kv_blocks = one.kv_blocks, .slots = 2},
+             {.role = Role::decode, .kv_blocks = one.kv_blocks, .slots = 4}};
+  }
+  SimBuilder builder(ranks);
+  builder.options.driver.reservation = Reservation::expected;
+  builder.options.driver.preemptions_max = one.preemptions_max;
+  for (int i = 0; i < 8; ++i)
+    builder.request(10, 3, 31).answer_tokens = 2;
+  for (std::size_t i = 0; i < one.prompts.size(); ++i) {
+    const auto at_us = 2 * kSecond + static_cast<std::int64_t>(i);
+    builder.request(at_us, one.prompts[i], 31).answer_tokens = one.answers[i];
+  }
+  Simulator simulator(builder.options, builder.requests);
+  const bool ended = simulator.run(600 * kSecond, 30 * kSecond);
+  preempted += simulator.driver().counts().preempted;
+  if (!ended) return "not all ended: " + simulator.problem() + simulator.leftovers();
+  for (const Outcome& outcome : simulator.outcomes().all()) {
+    const std::int64_t positions = outcome.plan.prompt + outcome.plan.answer_length() - 1;
+    const bool fits = positions <= one.kv_blocks * 4;
+    const ErrorCode expected = fits ? ErrorCode::ok : ErrorCode::never_fits;
+    if (outcome.code() != expected) return "an ending with " + outcome.endings[0].detail;
+  }
+  return simulator.leftovers();
+}
+
+// Every combination of pool, roles, prompts and answers of three requests: all that fit a rank at
+// all end with their whole answer, whatever the others take.
+TEST(PressureSim, AllSmallCasesEnd) {
+  troupe::testing::Choices choices;
+  std::int64_t runs = 0;
+  std::int64_t preempted = 0;
+  constexpr std::array<std::int64_t, 2> kPrompts = {3, 8};
+  constexpr std::array<std::int64_t, 3> kAnswers = {3, 9, 20};
+  do {
+    SmallCase one;
+    one.split = choices.below(2) == 1;
+    one.kv_blocks = 4 + choices.below(4);
+    one.preemptions_max = choices.below(2);
+    for (std::size_t i = 0; i < one.prompts.size(); ++i) {
+      one.prompts[i] = kPrompts[choices.below(2)];
+      one.answers[i] = kAnswers[choices.below(3)];
+    }
+    ++runs;
+    ASSERT_EQ(run_case(one, preempted), "") << one.text();
+  } while (choices.next());
+  std::printf("%lld cases, %lld preemptions\n", static_cast<long long>(runs),
+              static_cast<long long>(preempted));
+  EXPECT_EQ(runs, 2 * 4 * 2 * 6 * 6 * 6);
+  EXPECT_GT(preempted, 0);
 }
 
 } // namespace

@@ -376,7 +376,7 @@ TEST(PrefillStage, S1APromptAboveTheWholePoolIsRefusedAtOnceAndFollowersAreServe
     event.claim = {Reservation::expected, 4, 4, 0};
     chunker.on(event);
   };
-  submit(1, 64, 4); // 64 positions are there, and the first answer needs one more.
+  submit(1, 65, 4); // 64 positions are there.
   EXPECT_EQ(sent<Ended>(chunker.effects).at(0).code, ErrorCode::never_fits);
   submit(2, 8, 1000);
   EXPECT_TRUE(sent<Ended>(chunker.effects).empty()) << "it is expected to stay far below that";
