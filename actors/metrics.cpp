@@ -214,6 +214,7 @@ void Metrics::sample(const MetricsSample& sample) {
     const double total = static_cast<double>(rank.kv_blocks_total);
     state.kv_usage.Add(labels).Set(total > 0 ? static_cast<double>(rank.kv_blocks_held) / total
                                              : 0);
+    raise_to(state.preemptions.Add(labels), rank.preempted);
     Labels facts = labels;
     facts["block_size"] = std::to_string(rank.block_tokens);
     facts["num_gpu_blocks"] = std::to_string(rank.kv_blocks_total);

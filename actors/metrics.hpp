@@ -25,6 +25,7 @@ struct RankSample {
   std::int64_t slots_total = 0;
   std::int64_t steps = 0;
   std::int64_t busy_us = 0;
+  std::int64_t preempted = 0;
 };
 
 /// Of one stage, as it stands.

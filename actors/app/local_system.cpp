@@ -132,6 +132,7 @@ void LocalSystem::add_to(RunSummary& summary) const {
     summary.ranks.push_back(
         {state.ranks[i].name, state.ranks[i].group.role, totals.busy_us, totals.steps});
     summary.steps += totals.steps;
+    summary.preemptions += totals.preempted;
   }
 }
 
@@ -157,7 +158,8 @@ void LocalSystem::add_to(actors::MetricsSample& sample) const {
     const actors::RankTotals& totals = *state.all.totals[i];
     const engine::KvFacts& kv = state.ranks[i].engine->kv();
     sample.ranks.push_back({state.ranks[i].name, totals.kv_blocks_held, kv.blocks, kv.block_tokens,
-                            totals.slots_held, kv.slots, totals.steps, totals.busy_us});
+                            totals.slots_held, kv.slots, totals.steps, totals.busy_us,
+                            totals.preempted});
   }
 }
 

@@ -67,7 +67,7 @@ MetricsSample sample() {
   out.scheduling_ns = 1'500'000'000;
   out.ledger_lost = 6;
   out.stages.push_back({"prefill", 5, 1, 0, {{"queue", "fcfs", sched::Reason::in_order, 9}}});
-  out.ranks.push_back({"decode-0", 3, 12, 64, 1, 8, 20, 2'500'000});
+  out.ranks.push_back({"decode-0", 3, 12, 64, 1, 8, 20, 2'500'000, 11});
   return out;
 }
 
@@ -89,6 +89,7 @@ TEST(MetricsRegistry, SaysWhatTheSampleSays) {
             9);
   EXPECT_EQ(text.sum("vllm:kv_cache_usage_perc", "engine=\"decode-0\""), 0.25);
   EXPECT_EQ(text.sum("vllm:cache_config_info", "num_gpu_blocks=\"12\""), 1);
+  EXPECT_EQ(text.sum("vllm:num_preemptions_total", "engine=\"decode-0\""), 11);
   EXPECT_EQ(text.at("troupe_busy_seconds_total{rank=\"decode-0\"}"), 2.5);
 }
 

@@ -56,6 +56,7 @@ void expect_equal_to_summary(const PrometheusText& metrics, const Json& summary)
   EXPECT_EQ(std::floor(metrics.at("troupe_scheduling_seconds_total") * 1e6 + 1e-6),
             run["scheduling_us"]);
   EXPECT_EQ(metrics.sum("troupe_steps_total"), run["steps"]);
+  EXPECT_EQ(metrics.sum("vllm:num_preemptions_total"), run["preemptions"]);
   for (const Json& rank : run["ranks"]) {
     const std::string name = rank["name"];
     EXPECT_EQ(metrics.at(fmt::format("troupe_steps_total{{rank=\"{}\"}}", name)), rank["steps"]);
@@ -102,6 +103,24 @@ TEST(Metrics, ValuesAreThoseOfTheSummary) {
     EXPECT_EQ(sample.starts_with("vllm:"), is_labelled) << sample;
   }
   EXPECT_EQ(metrics.sum("vllm:cache_config_info", R"(block_size="64")"), 2);
+}
+
+TEST(Metrics, PreemptionsUnderPressureAreCounted) {
+  BatchFolder job;
+  job.model = bundled_model();
+  job.write_input(BatchFolder::completions(24, 120));
+  for (const char* set : {"kv.block_tokens=16", "kv.memory=\"448KiB\"", "kv.reserve_quantile=0.3",
+                          "limits.sequences_max=8"}) {
+    job.flags.emplace_back("--set");
+    job.flags.emplace_back(set);
+  }
+  const ProcessEnd end = job.run({"--metrics", "m.prom", "--summary", "s.json"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  const PrometheusText metrics = read_metrics(job);
+  EXPECT_TRUE(metrics.faults.empty());
+  expect_equal_to_summary(metrics, Json::parse(job.files.read("s.json")));
+  EXPECT_GT(metrics.sum("vllm:num_preemptions_total"), 0);
+  EXPECT_GT(metrics.sum("troupe_retries_total") + metrics.sum("troupe_attempts_total"), 24);
 }
 
 TEST(Metrics, AFinishedJobHasItsLinesInThem) {

@@ -2,7 +2,6 @@
 
 #include "tests/tidy/rules.hpp"
 
-#include <map>
 #include <regex>
 
 namespace troupe::tidy {
@@ -26,28 +25,31 @@ std::set<std::string> test_names(const std::vector<SourceFile>& files) {
 std::vector<Violation> check_case_table(const SourceFile& readme,
                                         const std::vector<std::string>& ids,
                                         const std::vector<SourceFile>& files) {
-  static const std::regex row(R"re(\| ([A-Z]\d+) \| (.+) \| (.+) \|)re");
-  static const std::regex name(R"re(`(\w+\.\w+)`)re");
+  static const std::regex row(R"re(\| ([A-Z]\d+(?:, [A-Z]\d+)*) \| (.+) \| (.+) \|)re");
+  static const std::regex id(R"re([A-Z]\d+)re");
+  static const std::regex name(R"re(`([A-Z]\w*\.\w+)`)re");
   const std::set<std::string> tests = test_names(files);
-  std::map<std::string, std::int64_t> missing;
-  for (const std::string& id : ids)
-    missing.emplace(id, 0);
+  std::set<std::string> seen;
   std::vector<Violation> out;
   std::int64_t number = 0;
   for (const std::string& line : lines_of(readme.text)) {
     ++number;
     std::smatch found;
     if (!std::regex_match(line, found, row)) continue;
-    if (missing.erase(found[1]) == 0)
-      out.push_back({readme.path, number, found[1].str() + ": not an id, or its second row"});
+    const std::string row_ids = found[1];
     const std::string where = found[3];
+    for (std::sregex_iterator at(row_ids.begin(), row_ids.end(), id), end; at != end; ++at) {
+      if (!seen.insert(at->str()).second)
+        out.push_back({readme.path, number, "a second row for " + at->str()});
+    }
     for (std::sregex_iterator at(where.begin(), where.end(), name), end; at != end; ++at) {
       const std::string test = (*at)[1];
       if (!tests.contains(test)) out.push_back({readme.path, number, "no such test: " + test});
     }
   }
-  for (const auto& [id, none] : missing)
-    out.push_back({readme.path, none, "no row for " + id});
+  for (const std::string& wanted : ids) {
+    if (!seen.contains(wanted)) out.push_back({readme.path, 0, "no row for " + wanted});
+  }
   return out;
 }
 
