@@ -1,6 +1,7 @@
 // The executable: words and flags → arguments → one command. The one source with CLI11.
 
 #include "actors/app/commands.hpp"
+#include "actors/app/signals.hpp"
 #include "schedulers/core/options.hpp"
 
 #include <CLI/CLI.hpp>
@@ -366,4 +367,7 @@ int troupe_main(int argc, char** argv) {
 
 } // namespace troupe::app
 
-int main(int argc, char** argv) { return troupe::app::troupe_main(argc, argv); }
+int main(int argc, char** argv) {
+  troupe::app::open_standard_streams();
+  return troupe::app::troupe_main(argc, argv);
+}
