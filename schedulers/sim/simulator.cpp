@@ -381,6 +381,7 @@ Report Simulator::report() const {
   add_outcomes(report, outcomes_.all(), options_.targets);
   add_tally(report, tally_);
   const DecodeCounts& decode = decode_->counts();
+  report.preempted = driver_->counts().preempted;
   report.handoffs = decode.transfers;
   report.handoffs_retried = decode.retried;
   report.in_place = decode.in_place;
