@@ -129,7 +129,8 @@ struct RankStage::State {
 
   void fail(Sequence& sequence, ErrorCode code, bool retryable, std::string detail,
             Effects& effects) {
-    effects.send(Peer::driver, Ended{sequence.ref, code, retryable, std::move(detail)});
+    effects.send(Peer::driver,
+                 Ended{sequence.ref, code, retryable, std::move(detail), options.rank});
     drop(sequence, effects);
   }
 
@@ -554,8 +555,9 @@ void RankStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
   ++s.counts.leases_expired;
   if (sequence->state == SequenceState::finished) {
     // Nobody took it over and nobody will: without a word it would only be missed much later.
-    effects.send(Peer::driver, Ended{sequence->ref, ErrorCode::transfer_failed, true,
-                                     "no decode rank took the finished prefill over in time"});
+    effects.send(Peer::driver,
+                 Ended{sequence->ref, ErrorCode::transfer_failed, true,
+                       "no decode rank took the finished prefill over in time", s.options.rank});
   }
   s.drop(*sequence, effects);
   s.report_freed(now_us, effects);

@@ -35,6 +35,7 @@ public:
     sched::PolicySet policies;
     actors::StageTap tap;
     std::int64_t inflight_max = 64;
+    app::EngineWrap wrap{};
   };
 
   /// @param model  checkpoint folder; tokenizer and configuration are used, no weights
@@ -63,7 +64,6 @@ private:
   caf::scheduler::test_coordinator& scheduler_;
   caf::scoped_actor self_;
   std::shared_ptr<app::PromptJob> job_ = std::make_shared<app::PromptJob>();
-  std::vector<app::OpenedRank> ranks_;
   app::SystemActors all_;
   actors::JobState last_;
 };

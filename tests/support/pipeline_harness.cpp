@@ -131,7 +131,8 @@ void Pipeline::kill(RankId id, std::int64_t down_us) {
     const std::int64_t delay_us =
         options_.delay_us_min + static_cast<std::int64_t>(rng_.below(static_cast<std::uint64_t>(
                                     options_.delay_us_max - options_.delay_us_min + 1)));
-    post(now_us_ + delay_us, {{to, RankId{}}, {}, RankDown{rank.ref, ErrorCode::rank_lost}, {}});
+    const RankDown down{rank.ref, ErrorCode::rank_lost, down_us >= 0};
+    post(now_us_ + delay_us, {{to, RankId{}}, {}, down, {}});
   }
   if (down_us >= 0) {
     post(now_us_ + down_us, {{}, {}, {}, [this, id] { start_rank(ranks_.at(id)); }});
