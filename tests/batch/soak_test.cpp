@@ -3,6 +3,7 @@
 // TROUPE_SOAK_MINUTES (default 1) says how long, TROUPE_SOAK_DEVICE (default null) on what,
 // TROUPE_SEED which faults. One line of figures every few seconds.
 
+#include "actors/app/job_setup.hpp"
 #include "schedulers/core/rng.hpp"
 #include "tests/support/faulty_engine.hpp"
 #include "tests/support/live_system.hpp"
@@ -10,7 +11,6 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
-#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <atomic>
@@ -185,7 +185,7 @@ TEST(Soak, StaysFlatUnderRandomDeaths) {
   const std::string device = environment("TROUPE_SOAK_DEVICE", "null");
   std::cout << "seed " << seed << " (TROUPE_SEED), " << minutes << " minutes on device " << device
             << "\n";
-  spdlog::set_level(spdlog::level::critical);
+  app::start_log("off"); // Each death says a word.
   const auto begin = Clock::now();
   const auto lasts =
       std::chrono::duration_cast<Clock::duration>(std::chrono::duration<double>(minutes * 60.0));
