@@ -56,6 +56,9 @@ public:
 
   const app::SystemActors& actors() const { return all_; }
 
+  /// Delayed messages that the clock holds.
+  std::size_t pending_delays() const { return scheduler_.clock().schedule().size(); }
+
 private:
   void drain();
 
