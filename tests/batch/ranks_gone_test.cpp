@@ -1,6 +1,7 @@
 // What cannot be replaced: a role without rank, an actor that is no rank, a thread that hangs. The
 // job ends in bounded time, says why, and what was answered is kept.
 
+#include "actors/app/available_memory.hpp"
 #include "actors/app/journal.hpp"
 #include "tests/support/checkpoint_files.hpp"
 #include "tests/support/rank_drill.hpp"
@@ -33,6 +34,13 @@ app::SystemConfig config(const char* device = "null") {
 std::string body(int i) {
   return fmt::format(R"({{"prompt":[{},21,22],"max_tokens":{},"ignore_eos":true}})", 30 + i % 100,
                      2 + i % 5);
+}
+
+std::vector<Request> requests_of(int count) {
+  std::vector<Request> out;
+  for (int i = 0; i < count; ++i)
+    out.emplace_back(text::Endpoint::completions, body(i));
+  return out;
 }
 
 /// A journalled job of `lines` lines in a folder.
@@ -126,9 +134,7 @@ INSTANTIATE_TEST_SUITE_P(
 
 /// Runs a long job and kills what `choose` names once it is well under way.
 LiveRun kill_one(const std::function<caf::actor(const app::SystemActors&)>& choose) {
-  std::vector<Request> requests;
-  for (int i = 0; i < 2000; ++i)
-    requests.emplace_back(text::Endpoint::completions, body(i));
+  const std::vector<Request> requests = requests_of(2000);
   LiveOptions options;
   std::thread killer;
   options.on_system = [&](app::LocalSystem& system) {
@@ -166,9 +172,7 @@ TEST(ActorGone, EndsTheJobWithItsName) {
 }
 
 TEST(ActorGone, AnExceptionEndsTheJobWithItsText) {
-  std::vector<Request> requests;
-  for (int i = 0; i < 200; ++i)
-    requests.emplace_back(text::Endpoint::completions, body(i));
+  const std::vector<Request> requests = requests_of(200);
   for (const char* stage : {"driver", "prefill", "decode"}) {
     LiveOptions options;
     int events = 0;
@@ -183,21 +187,23 @@ TEST(ActorGone, AnExceptionEndsTheJobWithItsText) {
 
 // -- threads that hang -------------------------------------------------------------------------
 
-TEST(HangingThread, DoesNotKeepTheJobOrTheProcess) {
+DeathPoint decode_hangs() {
   DeathPoint point;
   point.name = "decode-0 hangs and never returns";
   point.victim = "decode-0";
   point.engine = "decode-0";
   point.death = Death::hangs;
   point.occurrence = 10;
-  RankDrill drill(point);
+  return point;
+}
+
+TEST(HangingThread, DoesNotKeepTheJobOrTheProcess) {
+  RankDrill drill(decode_hangs());
   drill.keep_hanging();
   app::SystemConfig slow = config();
   slow.limits.no_progress_s = 1;
   slow.limits.attempts_max = 20;
-  std::vector<Request> requests;
-  for (int i = 0; i < 300; ++i)
-    requests.emplace_back(text::Endpoint::completions, body(i));
+  const std::vector<Request> requests = requests_of(300);
   const auto begin = std::chrono::steady_clock::now();
   const LiveRun run = run_live(slow, requests, drill.options());
   EXPECT_LT(seconds_since(begin), 20.0);
@@ -206,6 +212,37 @@ TEST(HangingThread, DoesNotKeepTheJobOrTheProcess) {
   EXPECT_EQ(run.answers.size(), 300U);
   EXPECT_EQ(run.failed, 0);
   EXPECT_TRUE(app::LocalSystem::left_threads());
+}
+
+// Ctrl-C twice while nobody has noticed yet that the rank hangs.
+TEST(HangingThread, DoesNotKeepAnInterrupt) {
+  RankDrill drill(decode_hangs());
+  drill.keep_hanging();
+  LiveOptions options = drill.options();
+  const auto hooked = options.on_system;
+  std::thread user;
+  options.on_system = [&](app::LocalSystem& system) {
+    hooked(system);
+    user = std::thread([&] {
+      while (!drill.fired())
+        std::this_thread::sleep_for(std::chrono::milliseconds{1});
+      system.interrupt(1);
+      system.interrupt(2);
+    });
+  };
+  const auto begin = std::chrono::steady_clock::now();
+  const LiveRun run = run_live(config(), requests_of(300), options);
+  user.join();
+  EXPECT_LT(seconds_since(begin), 30.0);
+  EXPECT_TRUE(run.state.ended);
+  EXPECT_FALSE(run.state.complete);
+  EXPECT_EQ(run.state.code, ErrorCode::ok) << "a clean stop";
+  EXPECT_EQ(run.failed, 0);
+}
+
+TEST(AvailableMemory, IsWhatAMachineCanHave) {
+  EXPECT_GT(app::available_memory_bytes(), 1 << 20);
+  EXPECT_LT(app::available_memory_bytes(), 1LL << 50);
 }
 
 } // namespace
