@@ -36,41 +36,73 @@ struct LocalSystem::State {
   std::map<caf::actor_addr, std::string> alive; ///< Names of the actors that have not ended.
   std::unique_ptr<caf::actor_system> system;
   std::unique_ptr<caf::scoped_actor> self;
-  std::vector<OpenedRank> ranks;
+  std::vector<std::string> names; ///< Of ranks, ascending by id.
+  std::vector<sched::Role> roles; ///< Likewise.
   SystemActors all;
   std::int64_t start_us = steady_us();
   bool stopped = false;
 
-  /// Watches all actors: one that ends while the job runs would leave it waiting for ever.
+  void add(const caf::actor& actor, const std::string& name) {
+    alive.emplace(actor.address(), name);
+    (*self)->monitor(actor);
+  }
+
+  /// Every actor answers Stop at its next message; a rank may be inside a step until then, and the
+  /// supervisor waits for its ranks.
+  void end_all(std::chrono::steady_clock::time_point deadline) {
+    for (const auto& [address, name] : alive) {
+      const auto actor = caf::actor_cast<caf::actor>(address);
+      if (actor) caf::anon_send(actor, actors::Stop{});
+    }
+    while (!alive.empty() && std::chrono::steady_clock::now() < deadline) {
+      (*self)->receive([&](const caf::down_msg& down) { alive.erase(down.source); },
+                       [](const actors::JobState&) {}, [](const actors::Piece&) {},
+                       caf::after(kPollEvery) >> [] {});
+    }
+  }
+
+  bool hangs() const { return !alive.empty() || all.supervised->hanging > 0; }
+
+  /// Watches what cannot be replaced: an actor that ends while the job runs would leave it waiting
+  /// for ever. The supervisor watches the ranks.
   void watch() {
     const actors::Peers& peers = *all.peers;
-    const auto add = [&](const caf::actor& actor, const std::string& name) {
-      alive.emplace(actor.address(), name);
-      (*self)->monitor(actor);
-    };
     add(peers.driver, "driver");
     add(peers.chunker, "prefill chunker");
     add(peers.balancer, "decode balancer");
     add(peers.text, "text worker");
     add(peers.store, "journal writer");
-    for (const auto& [id, rank] : peers.ranks)
-      add(rank, ranks[raw(id)].name);
+    add(all.supervisor, "supervisor");
   }
 };
+
+std::vector<std::unique_ptr<LocalSystem::State>>& LocalSystem::parked() {
+  static auto* const states = new std::vector<std::unique_ptr<State>>;
+  return *states;
+}
 
 LocalSystem::LocalSystem(SystemOptions options, std::vector<OpenedRank> ranks)
     : state_(std::make_unique<State>()) {
   State& state = *state_;
-  state.ranks = std::move(ranks);
+  for (const OpenedRank& rank : ranks) {
+    state.names.push_back(rank.name);
+    state.roles.push_back(rank.group.role);
+  }
   state.system = std::make_unique<caf::actor_system>(state.settings);
   state.self = std::make_unique<caf::scoped_actor>(*state.system);
-  state.all = spawn_system(*state.system, actors::Threads::own, options, state.ranks,
+  state.all = spawn_system(*state.system, actors::Threads::own, options, std::move(ranks),
                            caf::actor_cast<caf::actor>(state.self->ptr()));
   state.watch();
   start(state.all);
 }
 
-LocalSystem::~LocalSystem() { stop(); }
+LocalSystem::~LocalSystem() {
+  stop();
+  // Destroying an actor system waits for all its actors, for ever if one hangs.
+  if (state_->hangs()) parked().push_back(std::move(state_));
+}
+
+bool LocalSystem::left_threads() noexcept { return !parked().empty(); }
 
 bool LocalSystem::receive(const StateHandler& on_state, const PieceHandler& on_piece) {
   bool running = true;
@@ -102,27 +134,26 @@ void LocalSystem::interrupt(std::int32_t level) {
 void LocalSystem::stop() {
   State& state = *state_;
   if (std::exchange(state.stopped, true)) return;
-  actors::Peers& peers = *state.all.peers;
-  for (const auto& [address, name] : state.alive) {
-    const auto actor = caf::actor_cast<caf::actor>(address);
-    if (actor) caf::anon_send(actor, actors::Stop{});
-  }
-  // Every actor answers Stop at its next message; a rank may be inside a step until then.
   const auto deadline = std::chrono::steady_clock::now() + kStopWait;
-  while (!state.alive.empty() && std::chrono::steady_clock::now() < deadline) {
-    (*state.self)
-        ->receive([&](const caf::down_msg& down) { state.alive.erase(down.source); },
-                  [&](const actors::JobState&) {}, [&](const actors::Piece&) {},
-                  caf::after(kPollEvery) >> [] {});
+  state.end_all(deadline);
+  // The supervisor has ended its ranks, unless it was lost itself.
+  if (!state.hangs()) {
+    for (const caf::actor& rank : state.all.peers->ranks.all())
+      state.add(rank, "rank");
+    state.end_all(deadline);
   }
   // The actors refer to each other through this table: without clearing it nothing is freed.
-  if (state.alive.empty()) peers = actors::Peers{};
+  if (!state.hangs()) state.all.peers->clear();
   if (state.all.ledger) state.all.ledger->flush();
 }
 
 const std::vector<std::shared_ptr<actors::RankTotals>>& LocalSystem::totals() const {
   return state_->all.totals;
 }
+
+const SystemActors& LocalSystem::actors() const { return state_->all; }
+
+const std::vector<std::string>& LocalSystem::rank_names() const { return state_->names; }
 
 void LocalSystem::add_to(RunSummary& summary) const {
   const State& state = *state_;
@@ -131,10 +162,9 @@ void LocalSystem::add_to(RunSummary& summary) const {
   summary.scheduling_us = state.all.counters->scheduling_ns / 1000;
   summary.messages = state.all.counters->messages;
   summary.wall_us = steady_us() - state.start_us;
-  for (std::size_t i = 0; i < state.ranks.size(); ++i) {
+  for (std::size_t i = 0; i < state.names.size(); ++i) {
     const actors::RankTotals& totals = *state.all.totals[i];
-    summary.ranks.push_back(
-        {state.ranks[i].name, state.ranks[i].group.role, totals.busy_us, totals.steps});
+    summary.ranks.push_back({state.names[i], state.roles[i], totals.busy_us, totals.steps});
     summary.steps += totals.steps;
     summary.preemptions += totals.preempted;
   }

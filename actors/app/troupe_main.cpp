@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -364,4 +365,9 @@ int troupe_main(int argc, char** argv) {
 
 } // namespace troupe::app
 
-int main(int argc, char** argv) { return troupe::app::troupe_main(argc, argv); }
+int main(int argc, char** argv) {
+  const int exit_code = troupe::app::troupe_main(argc, argv);
+  // A thread that hangs in an engine may still look at static objects.
+  if (troupe::app::left_threads()) std::_Exit(exit_code);
+  return exit_code;
+}
