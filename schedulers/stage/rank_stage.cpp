@@ -307,7 +307,11 @@ void RankStage::start(std::int64_t now_us, Effects& effects) {
 
 void RankStage::on(const Assign& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
-  if (!s.mine(event.rank)) return;
+  if (!s.mine(event.rank)) {
+    // The shell keeps the work of an Assign before the stage sees it.
+    if (s.table.find_any(event.ref) == nullptr) effects.add(Forget{event.ref});
+    return;
+  }
   if (const Sequence* known = s.table.find_any(event.ref)) {
     if (known->doomed || known->state != SequenceState::prefilling) {
       ++s.counts.stale_dropped;
