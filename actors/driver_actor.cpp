@@ -137,8 +137,7 @@ void take_store_state(Self& self, const StoreState& store) {
   DriverState& state = self.state;
   if (store.code == ErrorCode::ok && !state.no_rank.empty()) {
     end_job(self, false, ErrorCode::no_rank,
-            state.no_rank +
-                "; the answers so far are kept, the same command goes on with the rest");
+            state.no_rank + "; what was answered is kept, the other lines are left");
     return;
   }
   if (store.code == ErrorCode::ok) {

@@ -119,7 +119,7 @@ bool LocalSystem::receive(const StateHandler& on_state, const PieceHandler& on_p
             lost.ended = true;
             lost.code = ErrorCode::rank_lost;
             lost.message = state_->alive[down.source] + " ended unexpectedly (" +
-                           caf::to_string(down.reason) + "); the same command goes on";
+                           caf::to_string(down.reason) + ")";
             state_->alive.erase(down.source);
             on_state(lost);
           },
@@ -161,6 +161,7 @@ void LocalSystem::add_to(RunSummary& summary) const {
   summary.tpot = *state.all.tpot;
   summary.scheduling_us = state.all.counters->scheduling_ns / 1000;
   summary.messages = state.all.counters->messages;
+  summary.rank_restarts = state.all.supervised->restarts;
   summary.wall_us = steady_us() - state.start_us;
   for (std::size_t i = 0; i < state.names.size(); ++i) {
     const actors::RankTotals& totals = *state.all.totals[i];

@@ -104,6 +104,7 @@ Result<actors::RankLife> RankMaker::make(RankRef life) {
   config.registry = config_.registry;
   config.engine = std::move(*engine);
   if (config_.wrap) config.engine = config_.wrap(rank.name, life, std::move(config.engine));
+  if (!config.engine) return Error{ErrorCode::engine_failed, "its engine does not open"};
   config.transport = std::shared_ptr<transport::Transport>(std::move(*endpoint));
   config.pulse = std::make_shared<actors::RankPulse>();
   config.totals = totals_[raw(life.rank)];

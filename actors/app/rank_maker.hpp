@@ -38,7 +38,8 @@ Result<std::vector<OpenedRank>> open_ranks(const SystemConfig& config);
 /// Options of a rank's stage in its first life.
 sched::RankOptions rank_options(const SystemConfig& config, const OpenedRank& rank, RankId id);
 
-/// Puts an engine of a life in place of the one that was opened; for drills with faults.
+/// Puts an engine of a life in place of the one that was opened, or none, as if it had not been
+/// opened; for drills with faults.
 using EngineWrap = std::function<std::shared_ptr<engine::Engine>(
     const std::string& rank, RankRef life, std::shared_ptr<engine::Engine> engine)>;
 

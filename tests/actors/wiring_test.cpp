@@ -146,6 +146,20 @@ TEST(Wiring, LostRanksAreReplacedAndAnswersStay) {
   }
 }
 
+TEST(Wiring, ALifeThatCannotBeginIsTriedAgain) {
+  const auto failing_steps = failing("decode-0", 1, 15);
+  const app::EngineWrap wrap = [&](const std::string& rank, RankRef life,
+                                   std::shared_ptr<engine::Engine> engine) {
+    const bool opens =
+        rank != "decode-0" || (raw(life.incarnation) != 2 && raw(life.incarnation) != 3);
+    return opens ? failing_steps(rank, life, std::move(engine)) : nullptr;
+  };
+  const JobRun run = run_job(null_config(1, 1, 0), 40, {}, wrap);
+  EXPECT_EQ(run.restarts, 3);
+  EXPECT_EQ(run.answers.size(), 40U);
+  EXPECT_EQ(run.failed, 0);
+}
+
 TEST(Wiring, ALostRankGivesTheSameEventsEachTime) {
   const auto events = [] {
     std::string log;
