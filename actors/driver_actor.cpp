@@ -60,6 +60,7 @@ void go_on(Self& self) {
     sched::Arrive arrive{request, std::move(found->second.tenant), found->second.priority,
                          std::move(found->second.work)};
     state.ready.erase(found);
+    if (state.watch.arrives) state.watch.arrives(arrive);
     state.handle(self, arrive);
   }
   if (const std::int64_t lines = state.window.ask(); lines > 0) tell_store(self, ReadLines{lines});
@@ -152,11 +153,7 @@ void take_store_state(Self& self, const StoreState& store) {
 void take_finish(Self& self, const sched::Finish& finish) {
   DriverState& state = self.state;
   if (finish.code == ErrorCode::no_rank) return; // Its line goes back to the input.
-  if (state.on_times && finish.output_tokens > 0) {
-    const std::int64_t gaps = finish.output_tokens - 1;
-    state.on_times(finish.first_token_us - finish.arrival_us,
-                   gaps > 0 ? (finish.end_us - finish.first_token_us) / gaps : -1);
-  }
+  if (state.watch.finishes) state.watch.finishes(finish);
   tell_text(self, Complete{finish.request, finish.code, finish.end, finish.detail});
 }
 
@@ -186,7 +183,7 @@ caf::behavior driver_actor(caf::stateful_actor<DriverState>* self, DriverConfig 
   state.requests_max = config.options.requests_max;
   state.job.succeeded = config.succeeded;
   state.job.failed = config.failed;
-  state.on_times = std::move(config.on_times);
+  state.watch = std::move(config.watch);
   state.stage =
       std::make_unique<sched::DriverStage>(config.options, config.policies, *config.registry);
   state.other = [self](sched::Effect& effect) { perform_other(*self, effect); };

@@ -4,6 +4,7 @@
 
 #include "actors/effects_runner.hpp"
 #include "actors/messages.hpp"
+#include "actors/stage_totals.hpp"
 #include "schedulers/registry/policy_set.hpp"
 #include "schedulers/stage/event.hpp"
 
@@ -26,6 +27,7 @@ struct ShellContext {
   std::shared_ptr<Ledger> ledger;          ///< May be null.
   std::shared_ptr<ShellCounters> counters; ///< Never null.
   StageTap tap;                            ///< May be empty.
+  std::shared_ptr<StageTable> stages;      ///< May be null: then nothing is published.
 };
 
 /// State of an actor around one stage.
@@ -34,6 +36,8 @@ struct Shell {
   std::string name;
   ShellContext context;
   std::unique_ptr<Stage> stage;
+  std::shared_ptr<StageTotals> totals_of_stage; ///< Taken from the table by the first event.
+  StagePublished published;
   std::function<void(sched::Effect&)> other; ///< Effects that are not Send, SetTimer or Record.
   TimerQueue timers;
 
@@ -53,6 +57,7 @@ struct Shell {
     context.counters->scheduling_ns += std::chrono::duration_cast<std::chrono::nanoseconds>(
                                            std::chrono::steady_clock::now() - begin)
                                            .count();
+    publish(effects);
     perform(self, *context.peers, context.ledger.get(), *context.counters, timers, effects, now,
             other);
     arm(self, timers);
@@ -65,6 +70,13 @@ struct Shell {
     for (const sched::Timer& timer : timers.take_due(now_us(self)))
       take(timer);
     arm(self, timers);
+  }
+
+  void publish(const sched::Effects& effects) {
+    if (!context.stages) return;
+    if (!totals_of_stage) totals_of_stage = context.stages->of(name);
+    totals_of_stage->publish(stage->counts(), published);
+    totals_of_stage->count_decisions(effects);
   }
 };
 

@@ -40,6 +40,7 @@ struct BatchArguments {
   std::string order = "completion"; ///< "completion" or "input".
   std::int64_t inflight_max = 0;    ///< 0 = as configured.
   std::string summary;
+  std::string metrics; ///< "" = as configured.
   bool restart = false;
   bool check = false;
 };

@@ -126,6 +126,9 @@ void visit_tables(Config& config, Visitor& visitor) {
   visitor.table("journal");
   visitor.names("sync", config.journal.sync, kSyncNames);
   visitor.integer("flush_ms", config.journal.flush_ms, IntegerRange{1, 60'000});
+  visitor.table("metrics");
+  visitor.path("file", config.metrics.file);
+  visitor.integer("interval_s", config.metrics.interval_s, IntegerRange{1, 86'400});
   visitor.table("log");
   visitor.choice("level", config.log_level, {"trace", "debug", "info", "warn", "error"});
 }

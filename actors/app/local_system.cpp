@@ -1,5 +1,7 @@
 #include "actors/app/local_system.hpp"
 
+#include "actors/app/steady_clock.hpp"
+
 #include <caf/scoped_actor.hpp>
 
 #include <algorithm>
@@ -23,12 +25,6 @@ struct SystemSettings : caf::actor_system_config {
   }
 };
 
-std::int64_t steady_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
-      .count();
-}
-
 } // namespace
 
 struct LocalSystem::State {
@@ -36,8 +32,9 @@ struct LocalSystem::State {
   std::map<caf::actor_addr, std::string> alive; ///< Names of the actors that have not ended.
   std::unique_ptr<caf::actor_system> system;
   std::unique_ptr<caf::scoped_actor> self;
-  std::vector<std::string> names; ///< Of ranks, ascending by id.
-  std::vector<sched::Role> roles; ///< Likewise.
+  std::vector<std::string> names;  ///< Of ranks, ascending by id.
+  std::vector<sched::Role> roles;  ///< Likewise.
+  std::vector<engine::KvFacts> kv; ///< Likewise.
   SystemActors all;
   std::int64_t start_us = steady_us();
   bool stopped = false;
@@ -87,6 +84,7 @@ LocalSystem::LocalSystem(SystemOptions options, std::vector<OpenedRank> ranks)
   for (const OpenedRank& rank : ranks) {
     state.names.push_back(rank.name);
     state.roles.push_back(rank.group.role);
+    state.kv.push_back(rank.kv);
   }
   state.system = std::make_unique<caf::actor_system>(state.settings);
   state.self = std::make_unique<caf::scoped_actor>(*state.system);
@@ -168,6 +166,33 @@ void LocalSystem::add_to(RunSummary& summary) const {
     summary.ranks.push_back({state.names[i], state.roles[i], totals.busy_us, totals.steps});
     summary.steps += totals.steps;
     summary.preemptions += totals.preempted;
+  }
+}
+
+void LocalSystem::add_to(actors::MetricsSample& sample) const {
+  const State& state = *state_;
+  const actors::ShellCounters& counters = *state.all.counters;
+  sample.messages = counters.messages;
+  sample.unexpected_messages = counters.unexpected;
+  sample.scheduling_ns = counters.scheduling_ns;
+  if (state.all.ledger) {
+    sample.ledger_records = state.all.ledger->records();
+    sample.ledger_lost = state.all.ledger->lost();
+  }
+  std::int64_t queued = 0;
+  for (const auto& [name, totals] : state.all.stages->all()) {
+    sample.stages.push_back({name, totals->stale_dropped, totals->invalid_decisions,
+                             totals->retried, totals->decisions()});
+    if (name == "prefill") queued = totals->waiting;
+  }
+  sample.requests_waiting += queued;
+  sample.requests_running = std::max<std::int64_t>(sample.requests_running - queued, 0);
+  for (std::size_t i = 0; i < state.names.size(); ++i) {
+    const actors::RankTotals& totals = *state.all.totals[i];
+    const engine::KvFacts& kv = state.kv[i];
+    sample.ranks.push_back({state.names[i], totals.kv_blocks_held, kv.blocks, kv.block_tokens,
+                            totals.slots_held, kv.slots, totals.steps, totals.busy_us,
+                            totals.preempted});
   }
 }
 

@@ -45,6 +45,10 @@ public:
   /// Fills what the system knows: histograms, ranks, scheduling time, messages. @pre stop()
   void add_to(RunSummary& summary) const;
 
+  /// Fills what the system knows at this moment: stages, ranks, messages, ledger. Waiting requests
+  /// of the chunker are taken from `running`, where the driver counts them.
+  void add_to(actors::MetricsSample& sample) const;
+
   /// What each rank did and holds, ascending by rank.
   const std::vector<std::shared_ptr<actors::RankTotals>>& totals() const;
 

@@ -1,12 +1,11 @@
 #include "actors/app/summary.hpp"
 
+#include "actors/app/replace_file.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 
 namespace troupe::app {
 
@@ -156,26 +155,7 @@ std::string summary_json(const RunSummary& summary) {
 }
 
 Status write_summary(const RunSummary& summary, const std::string& path) {
-  const std::string text = summary_json(summary) + "\n";
-  const std::string draft = path + ".tmp";
-  const auto failed = [&](const char* action) -> Status {
-    Status status{ErrorCode::io_error,
-                  path + ": cannot " + action + " the summary: " + std::strerror(errno)};
-    std::remove(draft.c_str());
-    return status;
-  };
-  std::FILE* file = std::fopen(draft.c_str(), "wb");
-  if (file == nullptr) {
-    return failed("create");
-  }
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !is_written) {
-    return failed("write");
-  }
-  if (std::rename(draft.c_str(), path.c_str()) != 0) {
-    return failed("rename");
-  }
-  return {};
+  return replace_file(path, summary_json(summary) + "\n", "summary");
 }
 
 } // namespace troupe::app

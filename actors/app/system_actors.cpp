@@ -20,6 +20,21 @@ namespace {
 
 constexpr std::int64_t kUsPerS = 1'000'000;
 
+/// Histograms of the summary, and the metrics when there are any.
+actors::RequestWatch watch_requests(const SystemOptions& options, const SystemActors& out) {
+  actors::RequestWatch watch;
+  const auto metrics = options.metrics;
+  if (metrics) watch.arrives = [metrics](const sched::Arrive& arrive) { metrics->arrives(arrive); };
+  watch.finishes = [ttft = out.ttft, tpot = out.tpot, metrics](const sched::Finish& finish) {
+    if (metrics) metrics->finishes(finish);
+    if (finish.output_tokens == 0) return;
+    ttft->record(finish.first_token_us - finish.arrival_us);
+    const std::int64_t gaps = finish.output_tokens - 1;
+    if (gaps > 0) tpot->record((finish.end_us - finish.first_token_us) / gaps);
+  };
+  return watch;
+}
+
 void spawn_stages(caf::actor_system& system, const SystemOptions& options,
                   const actors::ShellContext& context, SystemActors& out) {
   out.peers->chunker =
@@ -36,10 +51,7 @@ void spawn_stages(caf::actor_system& system, const SystemOptions& options,
   driver.inflight_max = options.inflight_max;
   driver.succeeded = facts.succeeded;
   driver.failed = facts.failed;
-  driver.on_times = [ttft = out.ttft, tpot = out.tpot](std::int64_t ttft_us, std::int64_t tpot_us) {
-    ttft->record(ttft_us);
-    if (tpot_us >= 0) tpot->record(tpot_us);
-  };
+  driver.watch = watch_requests(options, out);
   out.peers->driver =
       actors::spawn_stage(system, Threads::shared, actors::driver_actor, std::move(driver));
 }
@@ -144,7 +156,7 @@ SystemActors spawn_system(caf::actor_system& system, Threads threads, const Syst
   SystemActors out;
   out.ledger = open_ledger(options);
   out.peers->listener = listener;
-  const actors::ShellContext context{out.peers, out.ledger, out.counters, options.tap};
+  const actors::ShellContext context{out.peers, out.ledger, out.counters, options.tap, out.stages};
   spawn_stages(system, options, context, out);
   out.peers->text = actors::spawn_stage(
       system, threads, text_worker,

@@ -8,6 +8,7 @@
 #include "actors/app/rank_maker.hpp"
 #include "actors/app/system_config.hpp"
 #include "actors/app/text_desk.hpp"
+#include "actors/metrics.hpp"
 #include "actors/shell.hpp"
 #include "actors/supervisor_actor.hpp"
 #include "schedulers/registry/policy_registry.hpp"
@@ -30,8 +31,9 @@ struct SystemOptions {
   std::string ledger_directory; ///< "" = no ledger.
   std::int64_t inflight_max = 256;
   bool tell_pieces = false;
-  actors::StageTap tap; ///< May be empty.
-  EngineWrap wrap;      ///< May be empty.
+  actors::StageTap tap;                     ///< May be empty.
+  EngineWrap wrap;                          ///< May be empty.
+  std::shared_ptr<actors::Metrics> metrics; ///< Hears of requests; may be null.
 };
 
 /// Options of the stages that a configuration means.
@@ -45,6 +47,7 @@ struct SystemActors {
   std::shared_ptr<actors::ShellCounters> counters = std::make_shared<actors::ShellCounters>();
   caf::actor supervisor;
   std::shared_ptr<actors::SupervisorFacts> supervised = std::make_shared<actors::SupervisorFacts>();
+  std::shared_ptr<actors::StageTable> stages = std::make_shared<actors::StageTable>();
   std::shared_ptr<actors::Ledger> ledger;                          ///< May be null.
   std::vector<std::shared_ptr<actors::RankTotals>> totals;         ///< Ascending by rank.
   std::shared_ptr<Histogram> ttft = std::make_shared<Histogram>(); ///< Written by the driver.

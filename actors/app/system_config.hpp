@@ -105,6 +105,12 @@ struct JournalConfig {
   bool operator==(const JournalConfig&) const = default;
 };
 
+struct MetricsConfig {
+  std::string file; ///< Resolved; "" = none.
+  std::int64_t interval_s = 10;
+  bool operator==(const MetricsConfig&) const = default;
+};
+
 /// The resolved system file. Equal files give equal structs.
 struct SystemConfig {
   SystemConfig(); ///< The compiled-in defaults: one prefill and one decode rank.
@@ -119,6 +125,7 @@ struct SystemConfig {
   std::string policies_file; ///< Resolved; "" = the compiled-in set.
   LedgerConfig ledger;
   JournalConfig journal;
+  MetricsConfig metrics;
   std::string log_level = "info"; ///< trace, debug, info, warn, error.
 
   bool operator==(const SystemConfig&) const = default;

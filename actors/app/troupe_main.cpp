@@ -128,6 +128,8 @@ private:
         ->check(CLI::Range(1, 1'000'000))
         ->type_name("N");
     sub->add_option("--summary", a.summary, "Writes the summary as JSON")->type_name("FILE");
+    sub->add_option("--metrics", a.metrics, "Prometheus text, rewritten while the job runs")
+        ->type_name("FILE");
     sub->add_flag("--restart", a.restart, "Begins anew, whatever this job has done");
     sub->add_flag("--check", a.check, "Only checks the input; bad lines on standard output");
     sub->callback([this] {
