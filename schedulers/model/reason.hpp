@@ -25,6 +25,9 @@ enum class Reason : std::uint8_t {
   no_room,          ///< Every rank lacks blocks or slots.
   no_rank,          ///< There is no rank of the role.
   in_order,         ///< Queue order as the policy defines it.
+  outgrew_rank,     ///< One request needs more than the whole rank.
+  fair_share,       ///< The tenant that had least so far.
+  waited_longest,   ///< Somebody waited as long as the bound allows.
   replaced_invalid, ///< The policy's answer broke a rule; the default decided.
 };
 

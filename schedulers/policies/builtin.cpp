@@ -14,6 +14,8 @@
 #include "schedulers/policies/prefill_router/round_robin.hpp"
 #include "schedulers/policies/queue/fcfs.hpp"
 #include "schedulers/policies/queue/sjf.hpp"
+#include "schedulers/policies/queue/wait_bound.hpp"
+#include "schedulers/policies/queue/weighted_fair.hpp"
 #include "schedulers/policies/step/decode_first.hpp"
 #include "schedulers/policies/step/prefill_first.hpp"
 #include "schedulers/registry/policy_registry.hpp"
@@ -40,6 +42,30 @@ PolicyFactory with_options(Read read) {
     if (Status status = table.finish(); !status.ok()) return status.error();
     return std::unique_ptr<Policy>(std::make_unique<P>(options));
   };
+}
+
+/// A factory of a queue policy made by `make` from the table; any of them takes the wait bound.
+template <class Make>
+PolicyFactory queue_policy(Make make) {
+  return [make](OptionTable table) -> Result<std::unique_ptr<Policy>> {
+    constexpr std::int64_t kYearUs = 31'536'000'000'000;
+    std::unique_ptr<QueuePolicy> inner = make(table);
+    const WaitBoundOptions bound{.max_us = table.integer("wait_bound.max_us", 0, 1, kYearUs)};
+    if (Status status = table.finish(); !status.ok()) return status.error();
+    if (bound.max_us == 0) return std::unique_ptr<Policy>(std::move(inner));
+    return std::unique_ptr<Policy>(std::make_unique<WaitBoundQueue>(std::move(inner), bound));
+  };
+}
+
+template <class P>
+std::unique_ptr<QueuePolicy> plain_queue(OptionTable& /*table*/) {
+  return std::make_unique<P>();
+}
+
+std::unique_ptr<QueuePolicy> weighted_fair(OptionTable& table) {
+  constexpr std::int64_t kHighest = 1'000'000; // 1000.0
+  return std::make_unique<WeightedFairQueue>(
+      WeightedFairOptions{.weights = table.thousandths_below("weights", 1, kHighest)});
 }
 
 ByCostOptions by_cost_options(OptionTable& table) {
@@ -71,8 +97,9 @@ void register_builtin_policies(PolicyRegistry& registry) {
   registry.add("admission", "by_cost", with_options<ByCostAdmission>(by_cost_options));
   registry.set_default("admission", "by_cost");
 
-  registry.add("queue", "fcfs", plain<FcfsQueue>());
-  registry.add("queue", "sjf", plain<SjfQueue>());
+  registry.add("queue", "fcfs", queue_policy(plain_queue<FcfsQueue>));
+  registry.add("queue", "sjf", queue_policy(plain_queue<SjfQueue>));
+  registry.add("queue", "weighted_fair", queue_policy(weighted_fair));
   registry.set_default("queue", "fcfs");
 
   registry.add("prefill_router", "round_robin", plain<RoundRobinRouter>());
