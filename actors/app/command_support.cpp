@@ -10,9 +10,9 @@
 namespace troupe::app {
 
 int exit_code_of(const Error& error) noexcept {
-  const bool unreadable = error.code == ErrorCode::io_error ||
-                          error.code == ErrorCode::bad_checkpoint ||
-                          error.code == ErrorCode::engine_failed;
+  const bool unreadable =
+      error.code == ErrorCode::io_error || error.code == ErrorCode::bad_checkpoint ||
+      error.code == ErrorCode::unsupported || error.code == ErrorCode::engine_failed;
   return unreadable ? kExitFailed : kExitRefused;
 }
 

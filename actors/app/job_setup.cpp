@@ -52,6 +52,13 @@ Result<TextOptions> text_options(const SystemConfig& config, const engine::Model
   const std::filesystem::path folder = config.model.path;
   auto tokenizer = text::Tokenizer::load((folder / "tokenizer.json").string());
   if (!tokenizer.ok()) return tokenizer.error();
+  if ((*tokenizer)->vocab_size() > model.vocab) {
+    return Error{ErrorCode::bad_checkpoint,
+                 fmt::format("{}: found ids up to {}, expected less than vocab_size = {} of "
+                             "config.json; the files are of two models, fetch both again",
+                             (folder / "tokenizer.json").string(), (*tokenizer)->vocab_size() - 1,
+                             model.vocab)};
+  }
   TextOptions out;
   out.tokenizer = std::move(*tokenizer);
   auto format = text::load_chat_format((folder / "encoding.json").string());
