@@ -130,7 +130,7 @@ private:
   void start_life(Place& place);
   void end_life(Place& place);
   void give_up(Place& place);
-  void tell_gone(RankRef rank, std::int64_t after_us);
+  void tell_gone(RankRef rank, std::int64_t after_us, bool comes_back);
   void wake(Node node, Life& life);
   bool refuse_full(const Mail& mail, const Life& life);
 
