@@ -31,6 +31,7 @@ Decision<Slices> TimeBudgetChunker::pack(const PackQuery& query,
     left_tokens -= tokens;
     if (tokens < request.remaining()) break;
   }
+  if (slices.shares.empty()) return {std::nullopt, Reason::nothing_to_do};
   return {std::move(slices), reason};
 }
 
