@@ -48,6 +48,8 @@ std::string_view reason_name(Reason reason) noexcept {
     return "no_rank";
   case Reason::in_order:
     return "in_order";
+  case Reason::not_worth_it:
+    return "not_worth_it";
   case Reason::replaced_invalid:
     return "replaced_invalid";
   }

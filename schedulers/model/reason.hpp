@@ -30,6 +30,7 @@ enum class Reason : std::uint8_t {
   no_room,          ///< Every rank lacks blocks or slots.
   no_rank,          ///< There is no rank of the role.
   in_order,         ///< Queue order as the policy defines it.
+  not_worth_it,     ///< It would cost more than it brings.
   replaced_invalid, ///< The policy's answer broke a rule; the default decided.
 };
 

@@ -11,8 +11,16 @@
 #include "schedulers/policies/decode_balancer/round_robin.hpp"
 #include "schedulers/policies/decode_balancer/two_choices.hpp"
 #include "schedulers/policies/decode_balancer/weighted_sum.hpp"
+#include "schedulers/policies/draft_length/all.hpp"
+#include "schedulers/policies/draft_length/by_load.hpp"
+#include "schedulers/policies/expert_placement/eplb.hpp"
+#include "schedulers/policies/expert_placement/eplb_refined.hpp"
+#include "schedulers/policies/expert_placement/incremental.hpp"
+#include "schedulers/policies/expert_placement/window_greedy.hpp"
 #include "schedulers/policies/handoff/paced.hpp"
 #include "schedulers/policies/handoff/whole.hpp"
+#include "schedulers/policies/overlap/one_ahead.hpp"
+#include "schedulers/policies/overlap/serial.hpp"
 #include "schedulers/policies/prefill_chunker/fixed.hpp"
 #include "schedulers/policies/prefill_chunker/time_budget.hpp"
 #include "schedulers/policies/prefill_router/least_requests.hpp"
@@ -26,13 +34,22 @@
 #include "schedulers/policies/prefill_router/session_hash.hpp"
 #include "schedulers/policies/prefill_router/staggered.hpp"
 #include "schedulers/policies/prefill_router/two_choices.hpp"
+#include "schedulers/policies/queue/bucket.hpp"
 #include "schedulers/policies/queue/fcfs.hpp"
 #include "schedulers/policies/queue/sjf.hpp"
+#include "schedulers/policies/queue/slack.hpp"
+#include "schedulers/policies/retention/by_class.hpp"
+#include "schedulers/policies/retention/lru.hpp"
+#include "schedulers/policies/scored/scored_balancer.hpp"
+#include "schedulers/policies/scored/scored_router.hpp"
 #include "schedulers/policies/step/decode_first.hpp"
 #include "schedulers/policies/step/prefill_first.hpp"
+#include "schedulers/policies/vision_balancer/least_cost.hpp"
+#include "schedulers/policies/vision_balancer/round_robin.hpp"
 #include "schedulers/registry/policy_registry.hpp"
 
 #include <array>
+#include <string>
 #include <string_view>
 #include <utility>
 
@@ -107,6 +124,48 @@ WeightedSumOptions weighted_sum_options(OptionTable& table) {
           .context_permille = table.thousandths("context", 500, 0, 1'000'000)};
 }
 
+BucketOptions bucket_options(OptionTable& table) {
+  return {.first_us = table.integer("first_us", 50'000, 1, 1'000'000'000),
+          .age_us = table.integer("age_us", 125'000, 1, 1'000'000'000)};
+}
+
+SlackOptions slack_options(OptionTable& table) {
+  return {.slowdown_permille = table.thousandths("slowdown", 5000, 1, 1'000'000)};
+}
+
+OneAheadOptions one_ahead_options(OptionTable& table) {
+  return {.device_share_min_permille = table.thousandths("device_share_min", 0, 0, 1000)};
+}
+
+ByLoadOptions by_load_options(OptionTable& table) {
+  constexpr std::array<std::string_view, 2> kSearches = {"throughput", "causal"};
+  return {.search = static_cast<DraftSearch>(table.choice("search", 0, kSearches)),
+          .learn_permille = table.thousandths("learn", 20, 0, 1000)};
+}
+
+EplbRefinedOptions eplb_refined_options(OptionTable& table) {
+  return {.exchanges_max = table.integer("exchanges_max", 256, 0, 65'536),
+          .ways_max = table.integer("ways_max", 20'000, 0, 1'000'000)};
+}
+
+WindowGreedyOptions window_greedy_options(OptionTable& table) {
+  return {.window_steps = table.integer("window_steps", 100, 1, 10'000)};
+}
+
+IncrementalOptions incremental_options(OptionTable& table) {
+  return {.moves_max = table.integer("moves_max", 32, 0, 65'536),
+          .gain_min_millionths = 1000 * table.thousandths("gain_min", 1, 0, 1000)};
+}
+
+ByClassOptions by_class_options(OptionTable& table) {
+  constexpr std::int64_t kYearS = 31'536'000;
+  return {.once_ttl_s = table.integer("once_ttl_s", 3'600, 1, kYearS),
+          .chat_ttl_s = table.integer("chat_ttl_s", 604'800, 1, kYearS),
+          .agent_ttl_s = table.integer("agent_ttl_s", 259'200, 1, kYearS),
+          .seen_min = table.integer("seen_min", 2, 1, 1000),
+          .units_min = table.integer("units_min", 2, 1, 1000)};
+}
+
 void register_routers(PolicyRegistry& registry) {
   const std::string kind = "prefill_router";
   registry.add(kind, "round_robin", plain<RoundRobinRouter>());
@@ -120,6 +179,7 @@ void register_routers(PolicyRegistry& registry) {
   registry.add(kind, "local_cache", with_options<LocalCacheRouter>(local_cache_options));
   registry.add(kind, "overlap_credit", with_options<OverlapCreditRouter>(overlap_credit_options));
   registry.add(kind, "staggered", with_options<StaggeredRouter>(staggered_options));
+  registry.add(kind, "scored", with_options<ScoredRouter>(scored_router_options));
   registry.set_default(kind, "least_work");
 }
 
@@ -134,7 +194,40 @@ void register_balancers(PolicyRegistry& registry) {
   registry.add(kind, "least_kv", with_options<LeastKvBalancer>(room_options));
   registry.add(kind, "round_robin", with_options<RoundRobinBalancer>(room_options));
   registry.add(kind, "random", with_options<RandomBalancer>(room_options));
+  registry.add(kind, "scored", with_options<ScoredBalancer>(scored_balancer_options));
   registry.set_default(kind, "count_and_kv");
+}
+
+/// Kinds that are complete and tested, and that no stage asks yet.
+void register_kinds_without_stage(PolicyRegistry& registry) {
+  registry.add("overlap", "serial", plain<SerialOverlap>());
+  registry.add("overlap", "one_ahead", with_options<OneAheadOverlap>(one_ahead_options));
+  registry.set_default("overlap", "one_ahead");
+
+  registry.add("draft_length", "all", plain<AllDrafts>());
+  registry.add("draft_length", "by_load", with_options<ByLoadDrafts>(by_load_options));
+  registry.set_default("draft_length", "by_load");
+
+  const std::string experts = "expert_placement";
+  registry.add(experts, "eplb", plain<EplbPlacement>());
+  registry.add(experts, "eplb_refined", with_options<EplbRefinedPlacement>(eplb_refined_options));
+  registry.add(experts, "window_greedy",
+               with_options<WindowGreedyPlacement>(window_greedy_options));
+  registry.add(experts, "incremental", with_options<IncrementalPlacement>(incremental_options));
+  registry.set_default(experts, "incremental");
+
+  registry.add("retention", "lru", plain<LruRetention>());
+  registry.add("retention", "by_class", with_options<ByClassRetention>(by_class_options));
+  registry.set_default("retention", "by_class");
+
+  registry.add("vision_balancer", "round_robin", plain<RoundRobinVision>());
+  registry.add("vision_balancer", "least_cost", plain<LeastCostVision>());
+  registry.set_default("vision_balancer", "least_cost");
+
+  for (const char* kind :
+       {"overlap", "draft_length", "expert_placement", "retention", "vision_balancer"}) {
+    registry.set_without_stage(kind);
+  }
 }
 
 } // namespace
@@ -146,6 +239,8 @@ void register_builtin_policies(PolicyRegistry& registry) {
 
   registry.add("queue", "fcfs", plain<FcfsQueue>());
   registry.add("queue", "sjf", plain<SjfQueue>());
+  registry.add("queue", "bucket", with_options<BucketQueue>(bucket_options));
+  registry.add("queue", "slack", with_options<SlackQueue>(slack_options));
   registry.set_default("queue", "fcfs");
 
   register_routers(registry);
@@ -164,6 +259,8 @@ void register_builtin_policies(PolicyRegistry& registry) {
   registry.add("step", "decode_first", plain<DecodeFirstStep>());
   registry.add("step", "prefill_first", plain<PrefillFirstStep>());
   registry.set_default("step", "decode_first");
+
+  register_kinds_without_stage(registry);
 }
 
 } // namespace troupe::sched
