@@ -85,7 +85,8 @@ FixedOptions fixed_options(OptionTable& table) {
 
 TimeBudgetOptions time_budget_options(OptionTable& table) {
   return {.budget_us = table.integer("budget_us", 100'000, 1, 1'000'000'000),
-          .align_tokens = table.integer("align_tokens", 1, 1, 65'536)};
+          .align_tokens = table.integer("align_tokens", 1, 1, 65'536),
+          .oldest_permille = table.integer("oldest_permille", 0, 0, 1000)};
 }
 
 PacedOptions paced_options(OptionTable& table) {

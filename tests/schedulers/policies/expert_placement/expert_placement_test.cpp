@@ -1,5 +1,6 @@
 // Expert placement: the published example, what improves on it, odd shapes and loads.
 
+#include "schedulers/model/expert_loads.hpp"
 #include "schedulers/policies/expert_placement/eplb.hpp"
 #include "schedulers/policies/expert_placement/eplb_refined.hpp"
 #include "schedulers/policies/expert_placement/incremental.hpp"
@@ -320,6 +321,25 @@ TEST(ExpertPlacement, E13_TheSameLoadTwiceMovesNothing) {
       EXPECT_EQ(second.reason, Reason::nothing_to_do);
     }
   }
+}
+
+TEST(ExpertLoads, SumsOverRanksAndMovesItsMean) {
+  // E10: two ranks with half of the traffic each; what counts is the sum.
+  ExpertLoads loads(1, 3, 700);
+  EXPECT_TRUE(loads.add(0, Loads{10, 0, 0}));
+  EXPECT_TRUE(loads.add(0, Loads{0, 20, 30}));
+  loads.close();
+  EXPECT_EQ(loads.mean(0), (Loads{10, 20, 30}));
+  EXPECT_TRUE(loads.add(0, Loads{20, 20, 0}));
+  loads.close();
+  EXPECT_EQ(loads.mean(0), (Loads{17, 20, 9}));
+  loads.close(); // An interval without counts changes nothing.
+  EXPECT_EQ(loads.mean(0), (Loads{17, 20, 9}));
+  EXPECT_FALSE(loads.add(0, Loads{1, 2}));
+  EXPECT_FALSE(loads.add(0, Loads{1, -2, 3}));
+  EXPECT_FALSE(loads.add(1, Loads{1, 2, 3}));
+  loads.close();
+  EXPECT_EQ(loads.mean(0), (Loads{17, 20, 9}));
 }
 
 TEST(ExpertPlacement, MovesAreCountedAndRelabellingSavesThem) {
