@@ -1,5 +1,6 @@
 #include "schedulers/stage/prefill_stage.hpp"
 
+#include "schedulers/core/hash.hpp"
 #include "schedulers/core/rng.hpp"
 #include "schedulers/model/queue_estimate.hpp"
 #include "schedulers/policy/prefill_router.hpp"
@@ -198,6 +199,7 @@ struct PrefillStage::State : PrefillTable {
     entry.blocked = !decision.value;
     if (!decision.value) {
       if (!entry.tried.empty()) end_round(entry, now_us, effects);
+      if (decision.retry_at_us > now_us) retry_at(decision.retry_at_us, effects);
       return false;
     }
     RankEntry& rank = *book.find(decision.value->rank);
@@ -436,6 +438,9 @@ void PrefillStage::on(const Submit& event, std::int64_t now_us, Effects& effects
   }
   Entry entry;
   entry.view.ref = event.ref;
+  // A client without a name is a session for each of its requests.
+  entry.view.session_hash =
+      event.tenant.empty() ? mix64(raw(event.ref.request) + 1) : hash64(event.tenant);
   entry.view.arrival_us = event.arrival_us;
   entry.view.deadline_us = event.deadline_us;
   entry.view.prompt = static_cast<std::int64_t>(event.work.prompt.size());
