@@ -14,6 +14,7 @@ caf::behavior chunker_actor(caf::stateful_actor<ChunkerState>* self, ChunkerConf
   drop_unexpected(*self, state.context.counters);
   return {
       [=](const sched::Submit& m) { self->state.handle(*self, m); },
+      [=](const sched::AnswersExpected& m) { self->state.handle(*self, m); },
       [=](const sched::Cancel& m) { self->state.handle(*self, m); },
       [=](const sched::Assigned& m) { self->state.handle(*self, m); },
       [=](const sched::Refused& m) { self->state.handle(*self, m); },

@@ -15,7 +15,7 @@ struct ChunkerConfig {
 
 using ChunkerState = Shell<sched::PrefillStage>;
 
-/// Takes Submit, Cancel from the driver; Assigned, Refused, RankReport, RankUp, RankDown of ranks.
+/// Takes Submit, AnswersExpected, Cancel from the driver; Assigned, Refused, RankReport, RankUp, RankDown of ranks.
 caf::behavior chunker_actor(caf::stateful_actor<ChunkerState>* self, ChunkerConfig config);
 
 } // namespace troupe::actors

@@ -4,6 +4,18 @@
 
 namespace troupe::sched {
 
+RequestView view_of(const Submit& message) {
+  RequestView view;
+  view.ref = message.ref;
+  view.arrival_us = message.arrival_us;
+  view.deadline_us = message.deadline_us;
+  view.prompt = static_cast<std::int64_t>(message.work.prompt.size());
+  view.answered = static_cast<std::int64_t>(message.work.answered.size());
+  view.new_tokens_max = message.work.new_tokens_max;
+  view.claim = message.claim;
+  return view;
+}
+
 RequestView view_of(const Assign& message) {
   RequestView view;
   view.ref = message.ref;
