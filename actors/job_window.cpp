@@ -83,7 +83,8 @@ std::vector<std::int64_t> JobWindow::stop_all() {
 }
 
 bool JobWindow::drained() const noexcept {
-  return lines_.empty() && asked_ == 0 && (end_ || interrupted_);
+  // After an interrupt nobody waits for an outstanding ask: standard input may stay silent.
+  return lines_.empty() && (interrupted_ || (asked_ == 0 && end_));
 }
 
 std::int64_t JobWindow::started_requests(std::int64_t line) const {
