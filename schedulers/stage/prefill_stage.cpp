@@ -200,6 +200,7 @@ struct PrefillStage::State : PrefillTable {
     entry.blocked = !decision.value;
     if (!decision.value) {
       if (!entry.tried.empty()) end_round(entry, now_us, effects);
+      if (decision.retry_at_us > now_us) retry_at(decision.retry_at_us, effects);
       return false;
     }
     RankEntry& rank = *book.find(decision.value->rank);
@@ -549,11 +550,14 @@ void PrefillStage::on(const RankUp& event, std::int64_t now_us, Effects& effects
 
 void PrefillStage::on(const RankDown& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
-  if (s.book.current(event.rank) == nullptr) {
+  if (const RankEntry* rank = s.book.current(event.rank)) {
+    const RankUp up = rank->up;
+    s.rank_gone(event.rank, now_us, effects);
+    if (event.comes_back) s.book.expect_back(up);
+  } else if (event.comes_back || !s.book.give_up(event.rank.rank)) {
     ++s.counts.stale_dropped;
     return;
   }
-  s.rank_gone(event.rank, now_us, effects);
   s.end_never_fitting(now_us, effects);
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);
