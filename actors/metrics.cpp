@@ -129,6 +129,8 @@ struct Metrics::State {
       counters("vllm:generation_tokens_total", "Tokens that ranks drew.").Add(labels);
   Family<Gauge>& kv_usage = gauges("vllm:kv_cache_usage_perc",
                                    "Share of the kv blocks of a rank that sequences hold, 0 to 1.");
+  Family<Counter>& preemptions =
+      counters("vllm:num_preemptions_total", "Sequences that gave their KV up to earlier ones.");
   Family<Gauge>& kv_facts =
       gauges("vllm:cache_config_info", "Facts of a rank's kv memory as labels; the value is 1.");
   Family<Gauge>& lines =

@@ -73,6 +73,7 @@ Result<TextOptions> text_options(const SystemConfig& config, const engine::Model
   out.seed = static_cast<std::uint64_t>(config.cluster.seed);
   out.vocab = model.vocab;
   out.context_max = model.context_max;
+  out.eos_ids = model.eos_ids;
   out.temperature = sampling.temperature.value_or(model.temperature);
   out.top_p = sampling.top_p.value_or(model.top_p);
   out.top_k = sampling.top_k > 0 ? sampling.top_k : model.top_k;

@@ -36,6 +36,11 @@ RankView PrefillTable::prefill_view(const RankEntry& rank, std::int64_t now_us) 
   const PrefillDesk& desk = desks.at(rank.up.rank.rank);
   RankView view = RankBook::view(rank);
   view.queued = static_cast<std::int64_t>(desk.requests.size());
+  for (const RequestRef& ref : desk.requests) {
+    const RequestView& request = entries.at(ref).view;
+    view.queued_tokens += request.total();
+    view.uncached_tokens += request.remaining();
+  }
   view.work_ps = work_ps(desk, now_us);
   return view;
 }
