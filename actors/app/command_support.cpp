@@ -1,6 +1,7 @@
 // What every command needs to say: messages on standard error.
 
 #include "actors/app/commands.hpp"
+#include "actors/app/local_system.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -14,6 +15,8 @@ int exit_code_of(const Error& error) noexcept {
       error.code == ErrorCode::unsupported || error.code == ErrorCode::engine_failed;
   return unreadable ? kExitFailed : kExitRefused;
 }
+
+bool left_threads() noexcept { return LocalSystem::left_threads(); }
 
 int fail(int exit_code, std::string_view message) {
   // A message of several lines has one cause a line.

@@ -36,7 +36,7 @@ actors::JobLine job_line(const JobFacts& facts, const PendingLine& pending) {
 }
 
 void read_lines(Self& self, const JournalWriterConfig& config, std::int64_t count) {
-  if (self.state.failed) return;
+  if (self.state.failed || self.state.closed) return;
   Result<NextLines> next = self.state.job->next_lines(count);
   if (!next.ok()) return fail(self, config, next.error());
   if (next->lines.empty() && !next->at_end) {
@@ -68,6 +68,7 @@ void flush(Self& self, const JournalWriterConfig& config) {
 
 void close(Self& self, const JournalWriterConfig& config, bool finished) {
   flush(self, config);
+  self.state.closed = true;
   if (self.state.failed) return;
   const Status status = finished ? self.state.job->finish() : self.state.job->stop();
   if (!status.ok()) return fail(self, config, status.error());

@@ -181,6 +181,25 @@ TEST(PrefillStage, WaitingRequestsThatFitOnlyADeadRankEnd) {
   EXPECT_EQ(chunker.stage().requests(), 0);
 }
 
+TEST(PrefillStage, WhatFitsOnlyARankThatComesBackWaitsForIt) {
+  ChunkerBench chunker;
+  chunker.on(up(0, Role::both, 16)).on(up(1, Role::both, 64));
+  chunker.submit(1, 200).assigned(1, 1).submit(2, 200);
+  chunker.on(RankDown{rank_ref(1), ErrorCode::rank_lost, true});
+  ASSERT_EQ(sent<Ended>(chunker.effects).size(), 1U) << "request 1 was on it";
+  chunker.submit(3, 200);
+  EXPECT_TRUE(sent<Ended>(chunker.effects).empty());
+  chunker.on(up(1, Role::both, 64, 4, 2));
+  ASSERT_EQ(sent<Assign>(chunker.effects).size(), 1U);
+  EXPECT_EQ(sent<Assign>(chunker.effects)[0].rank, rank_ref(1, 2));
+  chunker.on(RankDown{rank_ref(1, 2), ErrorCode::rank_lost, true});
+  chunker.on(RankDown{rank_ref(1, 3), ErrorCode::rank_lost, false}); // It could not start again.
+  const auto ended = sent<Ended>(chunker.effects);
+  ASSERT_EQ(ended.size(), 2U);
+  EXPECT_EQ(ended[0].code, ErrorCode::never_fits);
+  EXPECT_EQ(chunker.stage().requests(), 0);
+}
+
 TEST(PrefillStage, ARefusalTriesTheNextRankThenWaitsInPlace) {
   ChunkerBench chunker;
   chunker.on(up(0, Role::both)).on(up(1, Role::both)).submit(1, 8);
@@ -384,6 +403,32 @@ TEST(PrefillStage, S1APromptAboveTheWholePoolIsRefusedAtOnceAndFollowersAreServe
   EXPECT_EQ(sent<Assign>(chunker.effects).at(0).claim.expected_p90, 4);
   submit(3, 8, 4);
   EXPECT_EQ(sent<Assign>(chunker.effects).size(), 1U);
+}
+
+TEST(PrefillStage, WaitingRequestsArePlacedByWhatIsExpectedByThen) {
+  ChunkerBench chunker;
+  chunker.on(up(0, Role::both, 16, 4));
+  const auto submit = [&](std::uint64_t id, std::int64_t new_tokens) {
+    Submit event;
+    event.ref = ref(id);
+    event.work = work(8, new_tokens);
+    event.claim.reservation = Reservation::expected; // Nothing is expected yet: a whole rank.
+    chunker.on(event);
+  };
+  submit(1, 100);
+  EXPECT_EQ(chunker.targets().size(), 1U);
+  submit(2, 100);
+  submit(3, 300);
+  EXPECT_TRUE(chunker.targets().empty());
+  chunker.assigned(1, 0).pull(0, 1, {}, 6, 3); // What it took was less.
+  EXPECT_TRUE(chunker.targets().empty());
+  chunker.on(AnswersExpected{8, 5, 9}); // Of 256 to 511: request 3 waits behind request 2.
+  EXPECT_TRUE(chunker.targets().empty());
+  chunker.on(AnswersExpected{6, 5, 9});
+  const auto assigns = sent<Assign>(chunker.effects);
+  ASSERT_EQ(assigns.size(), 1U);
+  EXPECT_EQ(assigns[0].ref, ref(2));
+  EXPECT_EQ(assigns[0].claim.expected_p90, 9);
 }
 
 TEST(PrefillStage, AShieldedRequestWaitsForAWholeRankWhereItsWorstCaseIsLarger) {
