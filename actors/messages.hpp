@@ -176,7 +176,8 @@ namespace troupe::sched {
 TROUPE_INSPECT(Sampling, x.temperature_bits, x.top_p_bits, x.top_k, x.seed, x.top_logprobs,
                x.new_tokens_min, x.ignore_eos)
 TROUPE_INSPECT(Work, x.prompt, x.answered, x.stop_ids, x.new_tokens_max, x.sampling)
-TROUPE_INSPECT(Submit, x.ref, x.tenant, x.priority, x.arrival_us, x.deadline_us, x.work)
+TROUPE_INSPECT(Claim, x.reservation, x.expected_p50, x.expected_p90, x.preemptions)
+TROUPE_INSPECT(Submit, x.ref, x.tenant, x.priority, x.arrival_us, x.deadline_us, x.work, x.claim)
 TROUPE_INSPECT(Cancel, x.ref, x.reason)
 TROUPE_INSPECT(Ended, x.ref, x.code, x.retryable, x.detail)
 TROUPE_INSPECT(TokenRow, x.ref, x.index, x.token, x.logprob_bits, x.top_tokens, x.top_logprob_bits,
@@ -184,7 +185,7 @@ TROUPE_INSPECT(TokenRow, x.ref, x.index, x.token, x.logprob_bits, x.top_tokens, 
 TROUPE_INSPECT(Tokens, x.rank, x.step, x.rows)
 TROUPE_INSPECT(Standing, x.ref, x.rank, x.done)
 TROUPE_INSPECT(Load, x.waiting, x.waiting_tokens, x.least_work_ps, x.ranks, x.moved)
-TROUPE_INSPECT(Assign, x.ref, x.rank, x.work)
+TROUPE_INSPECT(Assign, x.ref, x.rank, x.work, x.arrival_us, x.claim, x.lease_us)
 TROUPE_INSPECT(Assigned, x.ref, x.rank)
 TROUPE_INSPECT(Refused, x.ref, x.rank, x.handoff, x.reason)
 TROUPE_INSPECT(Slice, x.ref, x.first, x.count, x.last)
@@ -195,8 +196,9 @@ TROUPE_INSPECT(RankReport, x.rank, x.role, x.seq, x.step_next, x.wants_chunks, x
                x.slots_reserved, x.slots_total, x.running, x.context_tokens, x.tokens_to_come,
                x.last_step_tokens, x.last_step_us, x.progress, x.freed)
 TROUPE_INSPECT(PrefillDone, x.ref, x.rank, x.positions, x.positions_max, x.answered,
-               x.new_tokens_max, x.priority, x.lease_us, x.in_place, x.manifest)
-TROUPE_INSPECT(Reserve, x.ref, x.rank, x.handoff, x.positions_max, x.lease_us)
+               x.new_tokens_max, x.arrival_us, x.lease_us, x.in_place, x.manifest, x.claim)
+TROUPE_INSPECT(Reserve, x.ref, x.rank, x.handoff, x.positions_max, x.lease_us, x.answered,
+               x.new_tokens_max, x.arrival_us, x.claim)
 TROUPE_INSPECT(Reserved, x.ref, x.rank, x.handoff)
 TROUPE_INSPECT(Renew, x.ref, x.rank, x.handoff, x.lease_us)
 TROUPE_INSPECT(Pull, x.ref, x.rank, x.handoff, x.source, x.positions, x.manifest)
@@ -300,4 +302,5 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::PollTransport))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Tick))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Start))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Stop))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Claim))
 CAF_END_TYPE_ID_BLOCK(troupe)

@@ -173,6 +173,7 @@ void take(Self& self, const Event& event) {
   const sched::RankCounts& counts = state.stage->counts();
   state.totals->steps = counts.steps;
   state.totals->busy_us = counts.busy_us;
+  state.totals->preempted = counts.preempted;
   state.totals->kv_blocks_held = counts.kv_blocks_reserved;
   state.totals->slots_held = counts.slots_reserved;
 }

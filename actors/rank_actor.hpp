@@ -24,6 +24,7 @@ namespace troupe::actors {
 struct RankTotals {
   std::atomic<std::int64_t> steps{0};
   std::atomic<std::int64_t> busy_us{0};
+  std::atomic<std::int64_t> preempted{0};
   std::atomic<std::int64_t> kv_blocks_held{0}; ///< Of sequences, after the last event.
   std::atomic<std::int64_t> slots_held{0};
 };

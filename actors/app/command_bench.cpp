@@ -1,7 +1,8 @@
-// `troupe bench engine|messages`: speed as ratios against a floor of the same run.
+// `troupe bench engine|messages|scheduler`: speed as ratios against a floor of the same run.
 
 #include "actors/app/bench_engine.hpp"
 #include "actors/app/bench_messages.hpp"
+#include "actors/app/bench_scheduler.hpp"
 #include "actors/app/commands.hpp"
 #include "actors/app/config_loader.hpp"
 #include "actors/app/system_actors.hpp"
@@ -25,6 +26,10 @@ int print(const CommonArguments& common, const std::string& text, const std::str
 int command_bench(const BenchArguments& arguments) {
   if (arguments.what == "messages") {
     const MessageBench bench = bench_messages(kRounds, kHops);
+    return print(arguments.common, bench_text(bench), bench_json(bench));
+  }
+  if (arguments.what == "scheduler") {
+    const SchedulerBench bench = bench_scheduler(kRounds);
     return print(arguments.common, bench_text(bench), bench_json(bench));
   }
   ConfigOutcome loaded = load_system_config(arguments.common.config, arguments.common.sets);

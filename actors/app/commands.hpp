@@ -80,9 +80,15 @@ struct ConfigArguments {
   bool show = false; ///< Else check.
 };
 
+struct SimArguments {
+  CommonArguments common;
+  std::string file;
+  std::string seeds; ///< "A..B", "" = as the file says.
+};
+
 struct BenchArguments {
   CommonArguments common;
-  std::string what; ///< "engine" or "messages".
+  std::string what; ///< "engine", "messages" or "scheduler".
   std::string model;
 };
 
@@ -93,6 +99,7 @@ int command_inspect(const InspectArguments& arguments);
 int command_tokenize(const TokenizeArguments& arguments);
 int command_config(const ConfigArguments& arguments);
 int command_bench(const BenchArguments& arguments);
+int command_sim(const SimArguments& arguments);
 
 /// `batch --check`: validates the input and writes nothing but the bad lines to standard output.
 int check_batch_input(const BatchArguments& arguments);

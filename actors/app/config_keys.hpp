@@ -35,6 +35,8 @@ inline constexpr std::array<std::pair<std::string_view, sched::Role>, 3> kRoleNa
     {{"prefill", sched::Role::prefill},
      {"decode", sched::Role::decode},
      {"both", sched::Role::both}}};
+inline constexpr std::array<std::pair<std::string_view, sched::Reservation>, 2> kReserveNames = {
+    {{"expected", sched::Reservation::expected}, {"worst", sched::Reservation::worst}}};
 inline constexpr std::array<std::pair<std::string_view, JournalSync>, 2> kSyncNames = {
     {{"batch", JournalSync::batch}, {"line", JournalSync::line}}};
 
@@ -70,6 +72,7 @@ void visit_limits(Limits& limits, Visitor& visitor) {
   visitor.integer("stuck_after_s", limits.stuck_after_s, kSeconds);
   visitor.integer("stop_grace_s", limits.stop_grace_s, kSecondsOrNone);
   visitor.integer("choices_max", limits.choices_max, IntegerRange{1, 65'536});
+  visitor.integer("preemptions_max", limits.preemptions_max, IntegerRange{0, 1000});
   visitor.integer("inflight_max", limits.inflight_max, IntegerRange{1, 1'000'000});
   visitor.size("line_bytes_max", limits.line_bytes_max, IntegerRange{1024, 1LL << 30});
   visitor.integer("attempts_max", limits.attempts_max, IntegerRange{1, 1000});
@@ -106,6 +109,8 @@ void visit_tables(Config& config, Visitor& visitor) {
   visitor.table("kv");
   visitor.integer("block_tokens", config.kv.block_tokens, IntegerRange{1, 65'536});
   visitor.size("memory", config.kv.memory_bytes, IntegerRange{65'536, 1LL << 50});
+  visitor.names("reserve", config.kv.reserve, kReserveNames);
+  visitor.real("reserve_quantile", config.kv.reserve_quantile, RealRange{0.01, 1.0});
   visitor.table("cost_model");
   visit_cost_model(config.cost_model, visitor);
   visitor.table("limits");

@@ -1,6 +1,7 @@
 #include "actors/app/config_loader.hpp"
 
 #include "actors/app/config_bind.hpp"
+#include "actors/app/config_sim.hpp"
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
@@ -209,6 +210,21 @@ PolicyOutcome parse_policy_file(std::string_view text, const std::string& name,
     return {{}, std::move(tree.errors)};
   }
   return bind_policy_set(tree.root, registry);
+}
+
+SimOutcome load_sim_file(const std::string& path, const sched::PolicyRegistry& registry) {
+  SimOutcome failed;
+  const std::optional<std::string> text = read_file(path, failed.errors);
+  return text ? parse_sim_file(*text, path, registry) : failed;
+}
+
+SimOutcome parse_sim_file(std::string_view text, const std::string& name,
+                          const sched::PolicyRegistry& registry) {
+  TreeOutcome tree = parse_tree(text, name);
+  if (!tree.errors.empty()) {
+    return {{}, std::move(tree.errors)};
+  }
+  return bind_scenario(tree.root, registry);
 }
 
 std::string error_lines(const std::vector<ConfigError>& errors) {

@@ -136,6 +136,7 @@ void LocalSystem::add_to(RunSummary& summary) const {
     summary.ranks.push_back(
         {state.ranks[i].name, state.ranks[i].group.role, totals.busy_us, totals.steps});
     summary.steps += totals.steps;
+    summary.preemptions += totals.preempted;
   }
 }
 

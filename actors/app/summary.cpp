@@ -106,6 +106,9 @@ std::string summary_text(const RunSummary& summary) {
         fmt::format("; {:.1f} messages a request", static_cast<double>(summary.messages) /
                                                        static_cast<double>(summary.run_requests));
   }
+  if (summary.preemptions > 0) {
+    out += fmt::format("\n  {:<11}{} preemptions; kv.memory is tight", "kv", summary.preemptions);
+  }
   out += fmt::format("\n  {:<11}{}\n", "wall time", duration(summary.wall_us));
   if (has_idle_rank(summary)) {
     out += "  hint: a rank was busy less than 30 % of the time; for files like this one "
@@ -140,6 +143,7 @@ std::string summary_json(const RunSummary& summary) {
         {"scheduling_us", summary.scheduling_us},
         {"steps", summary.steps},
         {"messages", summary.messages},
+        {"preemptions", summary.preemptions},
         {"ttft", latency_json(summary.ttft)},
         {"tpot", latency_json(summary.tpot)},
         {"ranks", std::move(ranks)}}}};

@@ -41,6 +41,7 @@ struct RunSummary {
   std::int64_t scheduling_us = 0; ///< Inside stages, all actors together.
   std::int64_t steps = 0;         ///< Engine steps of all ranks.
   std::int64_t messages = 0;      ///< Between actors.
+  std::int64_t preemptions = 0;   ///< Of all ranks.
   std::int64_t wall_us = 0;
 };
 

@@ -10,6 +10,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cmath>
 
 namespace troupe::app {
 
@@ -96,6 +97,9 @@ sched::DriverOptions driver_options(const SystemConfig& config) {
   out.cost_model = config.cost_model.model;
   out.requests_max = config.limits.requests_max;
   out.attempts_max = static_cast<std::uint32_t>(config.limits.attempts_max);
+  out.reservation = config.kv.reserve;
+  out.expected_permille = std::llround(config.kv.reserve_quantile * 1000.0);
+  out.preemptions_max = config.limits.preemptions_max;
   out.request_timeout_us = config.limits.request_timeout_s * kUsPerS;
   out.no_progress_us = config.limits.no_progress_s * kUsPerS;
   out.stuck_after_us = config.limits.stuck_after_s * kUsPerS;
@@ -112,6 +116,7 @@ sched::PrefillOptions prefill_options(const SystemConfig& config) {
     }
   }
   out.queue_max = config.limits.requests_max;
+  out.lease_us = config.limits.lease_ms * 1000;
   out.attempts_max = static_cast<std::uint32_t>(config.limits.attempts_max);
   out.seed = static_cast<std::uint64_t>(config.cluster.seed);
   return out;
@@ -127,6 +132,7 @@ sched::DecodeOptions decode_options(const SystemConfig& config) {
   }
   out.attempts_max = static_cast<std::uint32_t>(config.limits.attempts_max);
   out.lease_us = config.limits.lease_ms * 1000;
+  out.waiting_max = config.limits.requests_max; // Each request waits once at most.
   out.seed = static_cast<std::uint64_t>(config.cluster.seed);
   return out;
 }

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "schedulers/model/cost_model.hpp"
+#include "schedulers/model/request_view.hpp"
 #include "schedulers/model/role.hpp"
 
 #include <cstdint>
@@ -44,7 +45,9 @@ struct SamplingConfig {
 
 struct KvConfig {
   std::int64_t block_tokens = 64;
-  std::int64_t memory_bytes = 512LL << 20; ///< Of each rank.
+  std::int64_t memory_bytes = 512LL << 20;                   ///< Of each rank.
+  sched::Reservation reserve = sched::Reservation::expected; ///< `worst` or `expected`.
+  double reserve_quantile = 0.9; ///< With `expected`: of the lengths of finished answers.
   bool operator==(const KvConfig&) const = default;
 };
 
@@ -76,8 +79,9 @@ struct LimitsConfig {
   std::int64_t no_progress_s = 600;
   std::int64_t stuck_after_s = 30;
   std::int64_t stop_grace_s = 30;
-  std::int64_t choices_max = 128;  ///< Prompts in one line.
-  std::int64_t inflight_max = 256; ///< Batch lines in work at once.
+  std::int64_t choices_max = 128;   ///< Prompts in one line.
+  std::int64_t preemptions_max = 8; ///< Of one request.
+  std::int64_t inflight_max = 256;  ///< Batch lines in work at once.
   std::int64_t line_bytes_max = 16LL << 20;
   std::int64_t attempts_max = 3; ///< Of one request, after losses.
   std::int64_t lease_ms = 10000; ///< Of handed-over KV.

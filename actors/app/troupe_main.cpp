@@ -44,6 +44,7 @@ public:
     add_tokenize();
     add_config();
     add_bench();
+    add_sim();
   }
 
   int run(int argc, char** argv) {
@@ -209,12 +210,27 @@ private:
     BenchArguments& a = bench_;
     CLI::App* sub = command("bench", "Speed as ratios against a floor of the same run",
                             "troupe bench engine --model DIR", a.common);
-    sub->add_option("what", a.what, "engine or messages")
-        ->check(CLI::IsMember({"engine", "messages"}))
+    sub->add_option("what", a.what, "engine, messages or scheduler")
+        ->check(CLI::IsMember({"engine", "messages", "scheduler"}))
         ->type_name("WHAT")
         ->required();
     add_model(sub, a.model);
     sub->callback([this] { run_ = [this] { return command_bench(bench_); }; });
+  }
+
+  void add_sim() {
+    CLI::App* sub = app_.add_subcommand("sim", "Scenarios in the simulator");
+    sub->footer("Example:\n  troupe sim run configs/sim/split.toml --seeds 1..20");
+    sub->require_subcommand(1);
+    CLI::App* run = sub->add_subcommand("run", "A scenario over its seeds: a report each");
+    run->footer("Example:\n  troupe sim run configs/sim/split.toml --seeds 1..20\n\n"
+                "Exit code 0, 2 (the file is wrong) or 3 (a seed broke an invariant or an "
+                "expectation).");
+    run->add_option("file", sim_.file, "Simulation file")->type_name("FILE")->required();
+    run->add_option("--seeds", sim_.seeds, "FIRST..LAST, or one; default: as the file says")
+        ->type_name("A..B");
+    run->add_flag("--json", sim_.common.json, "One JSON object a seed and line");
+    run->callback([this] { run_ = [this] { return command_sim(sim_); }; });
   }
 
   std::set<std::string> names() const {
@@ -323,6 +339,7 @@ private:
   TokenizeArguments tokenize_;
   ConfigArguments config_;
   BenchArguments bench_;
+  SimArguments sim_;
 };
 
 } // namespace

@@ -48,6 +48,8 @@ std::string_view error_name(ErrorCode code) noexcept {
     return "no_progress";
   case ErrorCode::stale:
     return "stale";
+  case ErrorCode::preempted:
+    return "preempted";
   case ErrorCode::bad_plan:
     return "bad_plan";
   case ErrorCode::engine_failed:

@@ -35,6 +35,7 @@ enum class ErrorCode : std::uint16_t {
   no_rank = 402,     ///< No rank of the needed role is left.
   no_progress = 403, ///< Nothing happened for no_progress_s.
   stale = 404,       ///< A message of an old attempt, incarnation or lease.
+  preempted = 405,   ///< Its room went to an earlier request; it goes on from its token log.
   // 500: engine and transport
   bad_plan = 500,        ///< A StepPlan that breaks the engine's contract.
   engine_failed = 501,   ///< The engine could not run the step.

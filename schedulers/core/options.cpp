@@ -129,6 +129,22 @@ std::int64_t OptionTable::thousandths(const std::string& key, std::int64_t fallb
   return fallback;
 }
 
+std::map<std::string, std::int64_t> OptionTable::thousandths_below(const std::string& prefix,
+                                                                   std::int64_t lowest,
+                                                                   std::int64_t highest) {
+  std::map<std::string, std::int64_t> read;
+  if (const OptionValue* found = find(prefix)) {
+    fail(*found, prefix, ErrorCode::bad_argument,
+         "found " + shown(*found) + ", expected a table of names and numbers");
+  }
+  const std::string begin = prefix + ".";
+  for (const auto& [key, value] : values_) {
+    if (key.compare(0, begin.size(), begin) != 0) continue;
+    read[key.substr(begin.size())] = thousandths(key, lowest, lowest, highest);
+  }
+  return read;
+}
+
 Status OptionTable::finish() const {
   if (first_error_.code != ErrorCode::ok) return Status(first_error_);
   for (const auto& [key, value] : values_) {

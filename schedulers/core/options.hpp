@@ -47,6 +47,10 @@ public:
   std::int64_t thousandths(const std::string& key, std::int64_t fallback, std::int64_t lowest,
                            std::int64_t highest);
 
+  /// Every key below `prefix` ("weights" reads weights.NAME) as thousandths, by NAME.
+  std::map<std::string, std::int64_t> thousandths_below(const std::string& prefix,
+                                                        std::int64_t lowest, std::int64_t highest);
+
   /// The first error of all getters, or an unread key, or ok.
   Status finish() const;
 

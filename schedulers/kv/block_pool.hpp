@@ -1,7 +1,7 @@
 // Accounts of a rank's kv blocks: ids and counts, no bytes.
 //
-// A block is free, promised (counted, no id yet) or used (has an id and one owner). Promising first
-// makes later growth certain, so nothing is ever overcommitted.
+// A block is free, promised (counted, no id yet) or used (has an id and one owner). Growth within a
+// promise is certain; growth beyond it needs a free block.
 
 #pragma once
 

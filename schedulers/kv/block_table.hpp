@@ -17,6 +17,9 @@ public:
   /// @pre `promised` blocks were reserved in the pool for this sequence
   explicit BlockTable(std::int64_t promised = 0) : promised_(promised) {}
 
+  /// `count` more blocks were reserved in the pool for this sequence.
+  void promise(std::int64_t count) noexcept { promised_ += count; }
+
   /// Takes promised blocks until the table has `count`. @pre count <= blocks + promised
   void grow(std::int64_t count, BlockPool& pool) {
     while (static_cast<std::int64_t>(blocks_.size()) < count) {

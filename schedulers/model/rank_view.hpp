@@ -53,17 +53,22 @@ constexpr std::int64_t blocks_for(std::int64_t positions, std::int64_t block_tok
   return positions <= 0 ? 0 : (positions - 1) / block_tokens + 1;
 }
 
-/// kv blocks that `rank` reserves for `query`: the worst case of what happens there.
+/// kv blocks that `rank` reserves for `query`: what its claim says of what happens there. Who may
+/// grow into the unknown, or had its share of preemptions, takes a whole rank at most.
 constexpr std::int64_t blocks_needed(const PlacementQuery& query, const RankView& rank) noexcept {
-  const std::int64_t positions =
-      decodes(rank.role) ? query.request.positions_max() : query.request.total();
-  return blocks_for(positions, rank.block_tokens);
+  const RequestView& request = query.request;
+  if (!decodes(rank.role)) return blocks_for(request.total(), rank.block_tokens);
+  const std::int64_t blocks = blocks_for(request.positions_reserved(), rank.block_tokens);
+  const bool capped = request.claim.reservation != Reservation::worst;
+  return capped ? std::min(blocks, rank.kv_blocks_total) : blocks;
 }
 
 /// Whether `rank` could take `query` if it were empty.
 constexpr bool could_fit(const PlacementQuery& query, const RankView& rank) noexcept {
-  return blocks_needed(query, rank) <= rank.kv_blocks_total && rank.slots_total >= 1 &&
-         (rank.context_max <= 0 || query.request.positions_max() <= rank.context_max);
+  const RequestView& request = query.request;
+  const std::int64_t least = decodes(rank.role) ? request.positions_least() : request.total();
+  return blocks_for(least, rank.block_tokens) <= rank.kv_blocks_total && rank.slots_total >= 1 &&
+         (rank.context_max <= 0 || request.positions_max() <= rank.context_max);
 }
 
 /// Whether `rank` may be chosen for `query` now: what validate.hpp demands of an answer.

@@ -50,6 +50,12 @@ std::string_view reason_name(Reason reason) noexcept {
     return "in_order";
   case Reason::not_worth_it:
     return "not_worth_it";
+  case Reason::outgrew_rank:
+    return "outgrew_rank";
+  case Reason::fair_share:
+    return "fair_share";
+  case Reason::waited_longest:
+    return "waited_longest";
   case Reason::replaced_invalid:
     return "replaced_invalid";
   }

@@ -38,6 +38,8 @@
 #include "schedulers/policies/queue/fcfs.hpp"
 #include "schedulers/policies/queue/sjf.hpp"
 #include "schedulers/policies/queue/slack.hpp"
+#include "schedulers/policies/queue/wait_bound.hpp"
+#include "schedulers/policies/queue/weighted_fair.hpp"
 #include "schedulers/policies/retention/by_class.hpp"
 #include "schedulers/policies/retention/lru.hpp"
 #include "schedulers/policies/scored/scored_balancer.hpp"
@@ -73,6 +75,30 @@ PolicyFactory with_options(Read read) {
     if (Status status = table.finish(); !status.ok()) return status.error();
     return std::unique_ptr<Policy>(std::make_unique<P>(options));
   };
+}
+
+/// A factory of a queue policy made by `make` from the table; any of them takes the wait bound.
+template <class Make>
+PolicyFactory queue_policy(Make make) {
+  return [make](OptionTable table) -> Result<std::unique_ptr<Policy>> {
+    constexpr std::int64_t kYearUs = 31'536'000'000'000;
+    std::unique_ptr<QueuePolicy> inner = make(table);
+    const WaitBoundOptions bound{.max_us = table.integer("wait_bound.max_us", 0, 1, kYearUs)};
+    if (Status status = table.finish(); !status.ok()) return status.error();
+    if (bound.max_us == 0) return std::unique_ptr<Policy>(std::move(inner));
+    return std::unique_ptr<Policy>(std::make_unique<WaitBoundQueue>(std::move(inner), bound));
+  };
+}
+
+template <class P>
+std::unique_ptr<QueuePolicy> plain_queue(OptionTable& /*table*/) {
+  return std::make_unique<P>();
+}
+
+std::unique_ptr<QueuePolicy> weighted_fair(OptionTable& table) {
+  constexpr std::int64_t kHighest = 1'000'000; // 1000.0
+  return std::make_unique<WeightedFairQueue>(
+      WeightedFairOptions{.weights = table.thousandths_below("weights", 1, kHighest)});
 }
 
 ByCostOptions by_cost_options(OptionTable& table) {
@@ -125,13 +151,15 @@ WeightedSumOptions weighted_sum_options(OptionTable& table) {
           .context_permille = table.thousandths("context", 500, 0, 1'000'000)};
 }
 
-BucketOptions bucket_options(OptionTable& table) {
-  return {.first_us = table.integer("first_us", 50'000, 1, 1'000'000'000),
-          .age_us = table.integer("age_us", 125'000, 1, 1'000'000'000)};
+std::unique_ptr<QueuePolicy> bucket_queue(OptionTable& table) {
+  return std::make_unique<BucketQueue>(
+      BucketOptions{.first_us = table.integer("first_us", 50'000, 1, 1'000'000'000),
+                    .age_us = table.integer("age_us", 125'000, 1, 1'000'000'000)});
 }
 
-SlackOptions slack_options(OptionTable& table) {
-  return {.slowdown_permille = table.thousandths("slowdown", 5000, 1, 1'000'000)};
+std::unique_ptr<QueuePolicy> slack_queue(OptionTable& table) {
+  return std::make_unique<SlackQueue>(
+      SlackOptions{.slowdown_permille = table.thousandths("slowdown", 5000, 1, 1'000'000)});
 }
 
 OneAheadOptions one_ahead_options(OptionTable& table) {
@@ -238,10 +266,11 @@ void register_builtin_policies(PolicyRegistry& registry) {
   registry.add("admission", "by_cost", with_options<ByCostAdmission>(by_cost_options));
   registry.set_default("admission", "by_cost");
 
-  registry.add("queue", "fcfs", plain<FcfsQueue>());
-  registry.add("queue", "sjf", plain<SjfQueue>());
-  registry.add("queue", "bucket", with_options<BucketQueue>(bucket_options));
-  registry.add("queue", "slack", with_options<SlackQueue>(slack_options));
+  registry.add("queue", "fcfs", queue_policy(plain_queue<FcfsQueue>));
+  registry.add("queue", "sjf", queue_policy(plain_queue<SjfQueue>));
+  registry.add("queue", "bucket", queue_policy(bucket_queue));
+  registry.add("queue", "slack", queue_policy(slack_queue));
+  registry.add("queue", "weighted_fair", queue_policy(weighted_fair));
   registry.set_default("queue", "fcfs");
 
   register_routers(registry);

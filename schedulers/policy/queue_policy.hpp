@@ -6,9 +6,18 @@
 #include "schedulers/model/request_view.hpp"
 #include "schedulers/policy/policy.hpp"
 
+#include <cstdint>
 #include <span>
 
 namespace troupe::sched {
+
+/// What happened to a request that waits for a rank.
+enum class QueueEvent : std::uint8_t {
+  entered,  ///< It waits from now on.
+  served,   ///< It was given a rank.
+  returned, ///< That rank did not take it: it waits again, and `served` is undone.
+  left,     ///< It waits no longer and was not served.
+};
 
 /// Says who goes first.
 ///
@@ -23,6 +32,11 @@ public:
   /// @post  a permutation of 0 .. n-1, next one first
   virtual Decision<Order> order(std::span<const RequestView> waiting,
                                 const PolicyContext& ctx) noexcept = 0;
+
+  /// The outcome of orders: what policies with accounts learn from. Not called for requests that
+  /// share a rank's next step.
+  virtual void observe(const RequestView& /*request*/, QueueEvent /*event*/,
+                       const PolicyContext& /*ctx*/) noexcept {}
 };
 
 } // namespace troupe::sched

@@ -73,6 +73,10 @@ struct FaultyQueue : Faulty<QueuePolicy> {
     }
     return answer;
   }
+  void observe(const RequestView& request, QueueEvent event,
+               const PolicyContext& ctx) noexcept override {
+    inner().observe(request, event, ctx);
+  }
 };
 
 /// Breaks a placement: a rank that does not exist, one that may have no room, or no reason.

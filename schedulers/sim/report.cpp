@@ -182,7 +182,8 @@ std::string report_text(const Report& report) {
                           " met the targets in ", number(report.span_us), " us"});
   out += line("kv_blocks", {"mean ", number(report.kv_use_permille), "  peak ",
                             number(report.kv_peak_permille), "  of 1000"});
-  out += line("attempts", {"retried ", number(report.retried)});
+  out += line("attempts",
+              {"retried ", number(report.retried), "  preempted ", number(report.preempted)});
   out += line("handoffs", {number(report.handoffs), "  retried ", number(report.handoffs_retried),
                            "  in place ", number(report.in_place)});
   out +=
@@ -222,6 +223,7 @@ std::string report_json(const Report& report) {
                field("kv_use_permille", report.kv_use_permille),
                field("kv_peak_permille", report.kv_peak_permille),
                field("retried", report.retried),
+               field("preempted", report.preempted),
                field("handoffs", report.handoffs),
                field("handoffs_retried", report.handoffs_retried),
                field("in_place", report.in_place),

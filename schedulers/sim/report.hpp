@@ -72,6 +72,7 @@ struct Report {
   std::int64_t good = 0;                      ///< Ended ok and met the targets.
   std::int64_t span_us = 0;                   ///< First arrival to last ending.
   std::int64_t retried = 0;                   ///< Attempts after the first ones.
+  std::int64_t preempted = 0;                 ///< Times that a request gave up its room.
   std::int64_t handoffs = 0, handoffs_retried = 0, in_place = 0;
   std::int64_t refused = 0, stale_dropped = 0, invalid_decisions = 0;
   std::int64_t kv_use_permille = 0, kv_peak_permille = 0;

@@ -46,7 +46,10 @@ void set_limits(const LimitsSpec& limits, SimOptions& options, Rng& rng) {
   options.driver.request_timeout_us = draw_from(limits.request_timeout_us, rng);
   options.driver.no_progress_us = draw_from(limits.no_progress_us, rng);
   options.driver.stuck_after_us = draw_from(limits.stuck_after_us, rng);
-  options.decode.lease_us = draw_from(limits.lease_us, rng);
+  options.driver.reservation = limits.reserve;
+  options.driver.expected_permille = draw_from(limits.expected_permille, rng);
+  options.driver.preemptions_max = draw_from(limits.preemptions_max, rng);
+  options.decode.lease_us = options.prefill.lease_us = draw_from(limits.lease_us, rng);
   options.decode.handoff_timeout_us = draw_from(limits.handoff_timeout_us, rng);
   options.prefill.assign_again_us = draw_from(limits.assign_again_us, rng);
   options.prefill.retry_us = options.decode.retry_us = draw_from(limits.retry_us, rng);

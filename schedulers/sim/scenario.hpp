@@ -34,6 +34,9 @@ struct LimitsSpec {
   Range handoff_timeout_us = 1'000'000;
   Range assign_again_us = 1'000'000;
   Range retry_us = 10'000;
+  sched::Reservation reserve = sched::Reservation::worst;
+  Range expected_permille = 900; ///< With `expected`: quantile of finished answers.
+  Range preemptions_max = 8;
 };
 
 struct NetworkSpec {

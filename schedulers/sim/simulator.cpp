@@ -46,7 +46,7 @@ Simulator::Simulator(const SimOptions& options, const std::vector<RequestPlan>& 
     Place& place = places_.emplace_back();
     place.options = options_.ranks[i];
     tally_.kv_blocks_total += place.options.kv_blocks;
-    post(0, {What::born, kFirstRank + i, {}, 0, Timer{}});
+    post(options_.start_us, {What::born, kFirstRank + i, {}, 0, Timer{}});
   }
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const RequestPlan& plan = requests[i];
@@ -367,6 +367,7 @@ Report Simulator::report() const {
   add_outcomes(report, outcomes_.all(), options_.targets);
   add_tally(report, tally_);
   const DecodeCounts& decode = decode_->counts();
+  report.preempted = driver_->counts().preempted;
   report.handoffs = decode.transfers;
   report.handoffs_retried = decode.retried;
   report.in_place = decode.in_place;

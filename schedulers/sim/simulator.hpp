@@ -33,6 +33,7 @@ struct SimOptions {
   sched::DriverOptions driver;
   sched::PrefillOptions prefill;
   sched::DecodeOptions decode;
+  std::int64_t start_us = 0; ///< When the ranks come up.
   NetworkOptions network;
   EngineOptions engine;
   std::vector<Fault> faults;

@@ -5,12 +5,14 @@
 #include "schedulers/stage/handoff_stage.hpp"
 #include "schedulers/stage/policy_slot.hpp"
 #include "schedulers/stage/rank_book.hpp"
+#include "schedulers/stage/views.hpp"
 
 #include <algorithm>
 #include <deque>
 #include <map>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::sched {
@@ -23,6 +25,9 @@ enum class Where : std::uint8_t {
   decoding,    ///< Adopted: the decode rank owns it.
 };
 
+/// (arrival of the first attempt, order of the PrefillDone): a preempted request keeps its place.
+using Turn = std::pair<std::int64_t, std::uint64_t>;
+
 struct Entry {
   PrefillDone done;
   Where where = Where::waiting;
@@ -31,7 +36,7 @@ struct Entry {
   std::set<RankId> avoid;         ///< Ranks of failed tries, while others are left.
   bool blocked = false;           ///< "No room" is in the ledger already.
   std::int64_t not_before_us = 0; ///< A refused one pauses, so that it cannot spin.
-  std::uint64_t arrival = 0;      ///< Order of the queue.
+  Turn turn;                      ///< Its place in the queue.
 };
 
 } // namespace
@@ -46,7 +51,7 @@ struct DecodeStage::State {
   std::map<RankId, Incarnation> dead; ///< Newest life of each rank that ended.
   HandoffStage handoffs;
   std::map<RequestRef, Entry> entries;
-  std::map<std::uint64_t, RequestRef> waiting; ///< By arrival.
+  std::map<Turn, RequestRef> waiting;
   std::set<RequestRef> cancelled;
   std::deque<RequestRef> cancelled_order;
   std::uint64_t arrivals = 0;
@@ -67,17 +72,6 @@ struct DecodeStage::State {
     ctx.epoch = balancer.epoch();
     ctx.cost_model = &options.cost_model;
     return ctx;
-  }
-
-  static RequestView view_of(const PrefillDone& done) {
-    RequestView view;
-    view.ref = done.ref;
-    // new_tokens_max counts the whole answer; what is left of the prompt is the difference.
-    view.prompt = done.positions_max - done.new_tokens_max;
-    view.answered = done.answered;
-    view.done = view.total();
-    view.new_tokens_max = done.new_tokens_max;
-    return view;
   }
 
   std::vector<RankView> decode_views() const {
@@ -122,7 +116,7 @@ struct DecodeStage::State {
   void erase(const RequestRef& ref) {
     const auto found = entries.find(ref);
     leave_target(found->second);
-    waiting.erase(found->second.arrival);
+    waiting.erase(found->second.turn);
     handoffs.drop(ref);
     --count_of(found->second.where);
     entries.erase(found);
@@ -132,7 +126,7 @@ struct DecodeStage::State {
     leave_target(entry);
     move(entry, Where::waiting);
     entry.target = {};
-    waiting[entry.arrival] = entry.done.ref;
+    waiting[entry.turn] = entry.done.ref;
   }
 
   /// Stops a request here: whoever holds it may free it.
@@ -164,16 +158,16 @@ struct DecodeStage::State {
 
   // -- placement ---------------------------------------------------------------------------------
 
-  /// Places what fits, in the order of arrival. As in the prefill queue, a request without room
-  /// keeps every rank that could ever hold it from those behind it.
+  /// Places what fits, in the order of the requests' arrival. As in the prefill queue, a request
+  /// without room keeps every rank that could ever hold it from those behind it.
   void dispatch(std::int64_t now_us, Effects& effects) {
     if (waiting.empty()) return;
     std::vector<RankView> ranks = decode_views();
     const auto open = [](const RankView& rank) {
       return !rank.draining && !rank.held && rank.slots_free >= 1;
     };
-    const std::map<std::uint64_t, RequestRef> order = waiting;
-    for (const auto& [arrival, ref] : order) {
+    const std::map<Turn, RequestRef> order = waiting;
+    for (const auto& [turn, ref] : order) {
       if (std::none_of(ranks.begin(), ranks.end(), open)) return;
       Entry& entry = entries.at(ref);
       const PlacementQuery query{view_of(entry.done), entry.done.rank};
@@ -275,7 +269,7 @@ struct DecodeStage::State {
     target.promises[entry.done.ref] = promise;
     move(entry, Where::handing_off);
     entry.target = target.up.rank;
-    waiting.erase(entry.arrival);
+    waiting.erase(entry.turn);
     handoffs.start(entry.done, target.up.rank, now_us, effects);
     counts.transfers += entry.done.in_place ? 0 : 1;
   }
@@ -432,7 +426,7 @@ void DecodeStage::on(const PrefillDone& event, std::int64_t now_us, Effects& eff
   }
   Entry entry;
   entry.done = event;
-  entry.arrival = ++s.arrivals;
+  entry.turn = {event.arrival_us, ++s.arrivals};
   Entry& kept = s.entries.emplace(event.ref, std::move(entry)).first->second;
   ++s.counts.waiting;
   s.keep_renewing(now_us, effects);

@@ -1,6 +1,7 @@
 #include "schedulers/stage/driver_stage.hpp"
 
 #include "schedulers/core/rng.hpp"
+#include "schedulers/model/answer_lengths.hpp"
 #include "schedulers/policy/validate.hpp"
 #include "schedulers/stage/policy_slot.hpp"
 
@@ -22,7 +23,8 @@ enum class Where : std::uint8_t {
 
 struct Entry {
   RequestRef ref;
-  Submit submit; ///< With the token log in work.answered; resubmitted after a loss.
+  Submit submit;            ///< With the token log in work.answered; resubmitted after a loss.
+  std::uint32_t losses = 0; ///< Attempts that were lost by our fault; preemptions are none.
   Where where = Where::queued;
   RankRef rank; ///< Last one seen.
   std::int64_t done = 0;
@@ -46,6 +48,7 @@ struct DriverStage::State {
   std::map<RequestId, Entry> live;
   std::map<RankId, RankUp> ranks;
   std::map<RankId, std::int64_t> rank_progress_us; ///< Last token or chunk of a rank.
+  AnswerLengths lengths;
   LoadView load;
   std::int64_t progress_us = 0; ///< Last sign of life of the whole pipeline.
   bool watching = false;
@@ -106,13 +109,14 @@ struct DriverStage::State {
     const auto found = live.find(request);
     const Entry& entry = found->second;
     if (code == ErrorCode::ok) {
+      lengths.add(entry.submit.work.new_tokens_max, answered(entry));
       ++counts.finished;
     } else if (code == ErrorCode::cancelled) {
       ++counts.cancelled;
     } else {
       ++counts.failed;
     }
-    effects.add(Finish{request, code, end, std::move(detail), raw(entry.ref.attempt),
+    effects.add(Finish{request, code, end, std::move(detail), entry.losses + 1,
                        entry.submit.arrival_us, entry.first_token_us, now_us, answered(entry)});
     live.erase(found);
     counts.live = static_cast<std::int64_t>(live.size());
@@ -122,15 +126,29 @@ struct DriverStage::State {
   void lose(Entry& entry, ErrorCode code, const std::string& why, std::int64_t now_us,
             Effects& effects) {
     cancel(entry, code, effects);
-    if (raw(entry.ref.attempt) >= options.attempts_max) {
+    if (entry.losses + 1 >= options.attempts_max) {
       const ErrorCode last = code == ErrorCode::no_progress ? code : ErrorCode::attempts_exhausted;
       finish(entry.ref.request, last, EndReason::none,
-             why + "; that was attempt " + std::to_string(raw(entry.ref.attempt)) + " of " +
+             why + "; that was attempt " + std::to_string(entry.losses + 1) + " of " +
                  std::to_string(options.attempts_max),
              now_us, effects);
       return;
     }
+    ++entry.losses;
     ++counts.retried;
+    start_again(entry, now_us, effects);
+  }
+
+  /// Its room went to an earlier request. That is no lost attempt, and it has a bound of its own:
+  /// once reached, the request is placed so that it need not be preempted again.
+  void preempt(Entry& entry, std::int64_t now_us, Effects& effects) {
+    cancel(entry, ErrorCode::preempted, effects);
+    ++counts.preempted;
+    ++entry.submit.claim.preemptions;
+    start_again(entry, now_us, effects);
+  }
+
+  void start_again(Entry& entry, std::int64_t now_us, Effects& effects) {
     entry.ref.attempt = next(entry.ref.attempt);
     entry.submit.ref = entry.ref;
     entry.where = Where::queued;
@@ -138,6 +156,19 @@ struct DriverStage::State {
     entry.done = 0;
     entry.early.clear();
     moved(entry, now_us);
+    submit(entry, effects);
+  }
+
+  /// Into the pipeline, with what is known now of how long its answer gets.
+  void submit(Entry& entry, Effects& effects) const {
+    Claim& claim = entry.submit.claim;
+    const std::int64_t limit = entry.submit.work.new_tokens_max;
+    claim.reservation = options.reservation;
+    if (claim.reservation != Reservation::worst && claim.preemptions >= options.preemptions_max) {
+      claim.reservation = Reservation::shielded;
+    }
+    claim.expected_p50 = lengths.quantile(limit, 500);
+    claim.expected_p90 = lengths.quantile(limit, options.expected_permille);
     effects.send(Peer::chunker, entry.submit);
   }
 
@@ -322,7 +353,7 @@ void DriverStage::on(const Arrive& event, std::int64_t now_us, Effects& effects)
   }
   Entry entry;
   entry.ref = {event.request, Attempt{1}};
-  entry.submit = Submit{entry.ref, event.tenant, event.priority, now_us, 0, event.work};
+  entry.submit = Submit{entry.ref, event.tenant, event.priority, now_us, 0, event.work, {}};
   if (s.options.request_timeout_us > 0) {
     entry.submit.deadline_us = now_us + s.options.request_timeout_us;
   }
@@ -335,7 +366,7 @@ void DriverStage::on(const Arrive& event, std::int64_t now_us, Effects& effects)
   if (entry.submit.deadline_us > 0) {
     effects.timer(TimerKind::deadline, raw(event.request), entry.submit.deadline_us);
   }
-  effects.send(Peer::chunker, entry.submit);
+  s.submit(entry, effects);
   s.live.emplace(event.request, std::move(entry));
   ++s.counts.accepted;
   s.counts.live = static_cast<std::int64_t>(s.live.size());
@@ -358,6 +389,10 @@ void DriverStage::on(const Ended& event, std::int64_t now_us, Effects& effects) 
   State& s = *state_;
   Entry* entry = s.current(event.ref);
   if (entry == nullptr) return;
+  if (event.code == ErrorCode::preempted) {
+    s.preempt(*entry, now_us, effects);
+    return;
+  }
   if (event.retryable) {
     s.lose(*entry, event.code,
            std::string(error_name(event.code)) +

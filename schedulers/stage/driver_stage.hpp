@@ -20,7 +20,10 @@ struct DriverOptions {
   CostModel cost_model;             ///< Of the prefill ranks: what admission estimates with.
   std::int64_t requests_max = 1024; ///< In the system at once; more are refused (rejected).
   std::uint32_t attempts_max = 3;
-  std::int64_t request_timeout_us = 0; ///< From arrival to end; 0 = none.
+  Reservation reservation = Reservation::worst; ///< `expected`: from lengths of finished answers.
+  std::int64_t expected_permille = 900;         ///< Quantile of those that is reserved.
+  std::int64_t preemptions_max = 8;             ///< Of one request; then it is shielded.
+  std::int64_t request_timeout_us = 0;          ///< From arrival to end; 0 = none.
   std::int64_t no_progress_us = 600'000'000;
   std::int64_t stuck_after_us = 30'000'000;
   std::int64_t watch_every_us = 1'000'000; ///< How often silent requests are looked for.
@@ -49,7 +52,7 @@ struct Abandon {
 
 struct DriverCounts {
   std::int64_t accepted = 0, finished = 0, failed = 0, cancelled = 0, live = 0, rejected = 0;
-  std::int64_t stale_dropped = 0, retried = 0, invalid_decisions = 0;
+  std::int64_t stale_dropped = 0, retried = 0, preempted = 0, invalid_decisions = 0;
 };
 
 /// Pure state machine of the driver.

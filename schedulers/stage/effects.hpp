@@ -33,7 +33,7 @@ enum class TimerKind : std::uint8_t {
   watch,      ///< driver: looks for silent requests
   pull_again, ///< rank: RunChunks did not come
   lease,      ///< rank: a lease may have run out
-  renew,      ///< balancer: leases to prolong
+  renew,      ///< chunker, balancer: leases to prolong
   retry,      ///< chunker, balancer: try what did not fit before
   handoff,    ///< balancer: a handoff step took too long
 };

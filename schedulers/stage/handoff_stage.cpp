@@ -27,7 +27,8 @@ HandoffId HandoffStage::start(const PrefillDone& done, RankRef target, std::int6
   } else {
     ++transfers_;
     ++transfers_of_[done.rank];
-    effects.send_rank(Reserve{done.ref, target, last_id_, done.positions_max, lease_us_});
+    effects.send_rank(Reserve{done.ref, target, last_id_, done.positions_max, lease_us_,
+                              done.answered, done.new_tokens_max, done.arrival_us, done.claim});
   }
   effects.timer(TimerKind::handoff, raw(last_id_), handoff.due_us);
   under_way_.emplace(done.ref, std::move(handoff));

@@ -39,6 +39,13 @@ public:
     return decision;
   }
 
+  /// Tells every instance what came of decisions: `tell(policy)`.
+  template <class Tell>
+  void observe(const Tell& tell) {
+    tell(*chosen_);
+    tell(*fallback_);
+  }
+
   const Kind& policy() const noexcept { return *chosen_; }
   const std::string& kind() const noexcept { return kind_; }
   /// Name of the policy that made a decision with this reason.

@@ -34,6 +34,7 @@ struct PrefillStage::State : PrefillTable {
   Load sent_load;
   std::vector<Standing> moved;
   std::int64_t retry_due_us = -1; ///< Of the newest retry timer.
+  bool renewing = false;          ///< A renew timer is under way.
 
   State(const PrefillOptions& given, const PolicySet& set, const PolicyRegistry& registry)
       : options(given), queue("queue", set, registry), router("prefill_router", set, registry),
@@ -71,14 +72,58 @@ struct PrefillStage::State : PrefillTable {
     effects.timer(TimerKind::retry, 0, due_us);
   }
 
+  void keep_renewing(std::int64_t now_us, Effects& effects) {
+    if (renewing || options.lease_us <= 0) return;
+    renewing = true;
+    effects.timer(TimerKind::renew, 0, now_us + std::max<std::int64_t>(1, options.lease_us / 3));
+  }
+
+  void renew_all(std::int64_t now_us, Effects& effects) {
+    renewing = false;
+    for (const auto& [ref, entry] : entries) {
+      if (entry.where != Where::assigned) continue;
+      keep_renewing(now_us, effects);
+      effects.send_rank(Renew{ref, entry.rank, HandoffId{}, options.lease_us});
+    }
+  }
+
+  // -- the queue, with the policy's accounts kept -----------------------------------------------
+
+  void tell(const Entry& entry, QueueEvent event, std::int64_t now_us) {
+    const PolicyContext ctx = context(now_us, nullptr);
+    queue.observe([&](QueuePolicy& policy) { policy.observe(entry.view, event, ctx); });
+  }
+
+  void admit(Submit&& event, RequestView view, std::int64_t now_us) {
+    const RequestRef ref = event.ref;
+    Entry& entry = entries[ref];
+    entry.submit = std::move(event);
+    entry.view = view;
+    entry.view.tenant = entry.submit.tenant; // The entry's own text.
+    enqueue(entry);
+    tell(entry, QueueEvent::entered, now_us);
+  }
+
+  void remove(const RequestRef& ref, std::int64_t now_us) {
+    const auto found = entries.find(ref);
+    if (found == entries.end()) return;
+    if (found->second.where == Where::waiting) tell(found->second, QueueEvent::left, now_us);
+    erase(ref);
+  }
+
+  void put_back(Entry& entry, std::int64_t now_us) {
+    back_to_queue(entry);
+    tell(entry, QueueEvent::returned, now_us);
+  }
+
   /// Ends what no live rank could ever hold, so that the rest is served.
-  void end_never_fitting(Effects& effects) {
+  void end_never_fitting(std::int64_t now_us, Effects& effects) {
     const std::vector<RequestRef> all(waiting.begin(), waiting.end());
     for (const RequestRef& ref : all) {
       const Entry& entry = entries.at(ref);
       if (!never_fits(entry)) continue;
       effects.send(Peer::driver, Ended{ref, ErrorCode::never_fits, false, why_never(entry)});
-      erase(ref);
+      remove(ref, now_us);
     }
   }
 
@@ -178,6 +223,7 @@ struct PrefillStage::State : PrefillTable {
     entry.serial = ++serial;
     entry.sent = 0;
     dequeue(entry);
+    tell(entry, QueueEvent::served, now_us);
     desks.at(rank.up.rank.rank).requests.insert(entry.view.ref);
     assigning[entry.serial] = entry.view.ref;
     send_assign(entry, now_us, effects);
@@ -185,7 +231,8 @@ struct PrefillStage::State : PrefillTable {
 
   void send_assign(Entry& entry, std::int64_t now_us, Effects& effects) {
     ++entry.sent;
-    effects.send_rank(Assign{entry.view.ref, entry.rank, entry.submit.work});
+    effects.send_rank(Assign{entry.view.ref, entry.rank, entry.submit.work, entry.view.arrival_us,
+                             entry.view.claim, options.lease_us});
     effects.timer(TimerKind::retry, entry.serial, now_us + options.assign_again_us);
   }
 
@@ -193,7 +240,7 @@ struct PrefillStage::State : PrefillTable {
   void refused(Entry& entry, std::int64_t now_us, Effects& effects) {
     entry.tried.insert(entry.rank.rank);
     ++counts.refused;
-    back_to_queue(entry);
+    put_back(entry, now_us);
     if (entry.tried.size() >= options.attempts_max || !untried_left(entry)) {
       end_round(entry, now_us, effects);
     }
@@ -314,13 +361,13 @@ struct PrefillStage::State : PrefillTable {
     answer_pull(rank, now_us, effects);
   }
 
-  void rank_gone(RankRef rank, Effects& effects) {
+  void rank_gone(RankRef rank, std::int64_t now_us, Effects& effects) {
     const std::vector<RequestRef> all = keys();
     for (const RequestRef& ref : all) {
       Entry& entry = entries.at(ref);
       if (entry.rank != rank || entry.where == Where::waiting) continue;
       if (entry.where == Where::assigning) {
-        back_to_queue(entry);
+        put_back(entry, now_us);
         continue;
       }
       effects.send(Peer::driver,
@@ -390,7 +437,6 @@ void PrefillStage::on(const Submit& event, std::int64_t now_us, Effects& effects
     return;
   }
   Entry entry;
-  entry.submit = event;
   entry.view.ref = event.ref;
   // A client without a name is a session for each of its requests.
   entry.view.session_hash =
@@ -400,12 +446,13 @@ void PrefillStage::on(const Submit& event, std::int64_t now_us, Effects& effects
   entry.view.prompt = static_cast<std::int64_t>(event.work.prompt.size());
   entry.view.answered = answered;
   entry.view.new_tokens_max = event.work.new_tokens_max;
+  entry.view.claim = event.claim;
   s.refresh_work(entry);
   if (s.never_fits(entry)) {
     effects.send(Peer::driver, Ended{event.ref, ErrorCode::never_fits, false, s.why_never(entry)});
     return;
   }
-  s.enqueue(s.entries.emplace(event.ref, std::move(entry)).first->second);
+  s.admit(Submit(event), entry.view, now_us);
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);
 }
@@ -417,7 +464,7 @@ void PrefillStage::on(const Cancel& event, std::int64_t now_us, Effects& effects
   if (found->second.where != Where::waiting) {
     effects.send_rank(Release{event.ref, found->second.rank, event.reason});
   }
-  s.erase(event.ref);
+  s.remove(event.ref, now_us);
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);
 }
@@ -443,6 +490,7 @@ void PrefillStage::on(const Assigned& event, std::int64_t now_us, Effects& effec
     promise->second.run_confirmed = true;
   }
   ++s.counts.routed;
+  s.keep_renewing(now_us, effects);
   s.moved.push_back({event.ref, event.rank, 0});
   s.answer_pull(*rank, now_us, effects);
   s.send_load(now_us, effects);
@@ -482,7 +530,7 @@ void PrefillStage::on(const RankUp& event, std::int64_t now_us, Effects& effects
   State& s = *state_;
   if (const RankEntry* old = s.book.find(event.rank.rank);
       old != nullptr && old->up.rank.incarnation < event.rank.incarnation) {
-    s.rank_gone(old->up.rank, effects);
+    s.rank_gone(old->up.rank, now_us, effects);
   }
   if (!s.book.add(event, now_us)) {
     ++s.counts.stale_dropped;
@@ -491,7 +539,7 @@ void PrefillStage::on(const RankUp& event, std::int64_t now_us, Effects& effects
   Desk desk;
   desk.budget_ps = s.chunker.policy().step_budget_ps(s.cost_model, event.step_tokens_max);
   s.desks[event.rank.rank] = desk;
-  s.end_never_fitting(effects);
+  s.end_never_fitting(now_us, effects);
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);
 }
@@ -502,14 +550,18 @@ void PrefillStage::on(const RankDown& event, std::int64_t now_us, Effects& effec
     ++s.counts.stale_dropped;
     return;
   }
-  s.rank_gone(event.rank, effects);
-  s.end_never_fitting(effects);
+  s.rank_gone(event.rank, now_us, effects);
+  s.end_never_fitting(now_us, effects);
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);
 }
 
 void PrefillStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
+  if (event.kind == TimerKind::renew) {
+    s.renew_all(now_us, effects);
+    return;
+  }
   if (event.kind != TimerKind::retry) return;
   if (event.key == 0) {
     s.retry_due_us = -1;

@@ -23,6 +23,8 @@ struct PrefillOptions {
   /// An Assign without answer is repeated so often, attempts_max times in all; then the rank counts
   /// as lost for this request. Longer than any step: a rank answers between steps.
   std::int64_t assign_again_us = 60'000'000;
+  /// A rank gives up a prefill that was not renewed for so long. 0 = without limit.
+  std::int64_t lease_us = 10'000'000;
   std::uint64_t seed = 1;
 };
 

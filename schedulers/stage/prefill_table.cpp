@@ -78,16 +78,23 @@ bool PrefillTable::never_fits(const PrefillEntry& entry) const {
 }
 
 std::string PrefillTable::why_never(const PrefillEntry& entry) const {
-  std::int64_t tokens_max = 0;
+  std::int64_t prefill_max = 0; // A request needs a place in both.
+  std::int64_t decode_max = 0;
   std::int64_t context_max = 0;
   for (const auto& [id, rank] : book.ranks()) {
-    tokens_max = std::max(tokens_max, rank.up.kv_blocks * rank.up.block_tokens);
+    const std::int64_t tokens = rank.up.kv_blocks * rank.up.block_tokens;
+    if (prefills(rank.up.role)) prefill_max = std::max(prefill_max, tokens);
+    if (decodes(rank.up.role)) decode_max = std::max(decode_max, tokens);
     context_max = std::max(context_max, rank.up.context_max);
   }
-  std::string text = "the request needs up to " + std::to_string(entry.view.positions_max()) +
-                     " tokens (prompt " + std::to_string(entry.view.prompt) + ", new tokens " +
-                     std::to_string(entry.view.new_tokens_max) + "); the largest rank holds " +
-                     std::to_string(tokens_max);
+  const std::int64_t tokens_max = decode_max > 0 ? std::min(prefill_max, decode_max) : prefill_max;
+  const bool worst = entry.view.claim.reservation == Reservation::worst;
+  const std::int64_t answer = worst ? entry.view.new_tokens_max : entry.view.answered;
+  std::string text = std::string("the request needs ") + (worst ? "up to " : "at least ") +
+                     std::to_string(entry.view.positions_least()) + " tokens (prompt " +
+                     std::to_string(entry.view.prompt) +
+                     (worst ? ", new tokens " : ", answered so far ") + std::to_string(answer) +
+                     "); the largest rank holds " + std::to_string(tokens_max);
   if (context_max > 0) text += " and the context ends at " + std::to_string(context_max);
   return text + "; shorten it, lower max_tokens, or raise kv.memory";
 }

@@ -9,6 +9,7 @@
 #include "schedulers/core/digest.hpp"
 #include "schedulers/core/error_codes.hpp"
 #include "schedulers/core/ids.hpp"
+#include "schedulers/model/request_view.hpp"
 #include "schedulers/model/role.hpp"
 
 #include <cstdint>
@@ -61,6 +62,7 @@ struct Submit {
   std::int64_t arrival_us = 0;  ///< Of the first attempt: retries keep their place.
   std::int64_t deadline_us = 0; ///< 0 = none.
   Work work;
+  Claim claim;
 };
 
 /// Somebody asked to stop a request. Chunker and balancer forward a Release to the rank they know.
@@ -118,6 +120,9 @@ struct Assign {
   RequestRef ref;
   RankRef rank;
   Work work;
+  std::int64_t arrival_us = 0; ///< Of the first attempt: who came last is preempted first.
+  Claim claim;
+  std::int64_t lease_us = 0; ///< Until the prefill is complete; 0 = without limit.
 };
 
 struct Assigned {
@@ -188,10 +193,11 @@ struct PrefillDone {
   std::int64_t positions_max = 0; ///< What the decode rank must be able to hold.
   std::int64_t answered = 0;      ///< Output tokens so far.
   std::int64_t new_tokens_max = 0;
-  std::int64_t priority = 0;
-  std::int64_t lease_us = 0; ///< Duration, counted by its holder from receipt.
-  bool in_place = false;     ///< The rank decodes too and holds the worst case already.
-  std::string manifest;      ///< Encoded handoff record; empty when in_place.
+  std::int64_t arrival_us = 0; ///< Of the first attempt: the order of those that wait for room.
+  std::int64_t lease_us = 0;   ///< Duration, counted by its holder from receipt.
+  bool in_place = false;       ///< The rank decodes too and holds what it needs already.
+  std::string manifest;        ///< Encoded handoff record; empty when in_place.
+  Claim claim;
 };
 
 struct Reserve {
@@ -200,6 +206,10 @@ struct Reserve {
   HandoffId handoff{};
   std::int64_t positions_max = 0;
   std::int64_t lease_us = 0;
+  std::int64_t answered = 0; ///< As in PrefillDone, with the next three.
+  std::int64_t new_tokens_max = 0;
+  std::int64_t arrival_us = 0;
+  Claim claim;
 };
 
 struct Reserved {
@@ -208,7 +218,8 @@ struct Reserved {
   HandoffId handoff{};
 };
 
-/// Prolongs a lease; sent to source and target while the request is current.
+/// Prolongs a lease: by the chunker while a prefill is under way, then by the balancer to source
+/// and target while the request is current.
 struct Renew {
   RequestRef ref;
   RankRef rank;

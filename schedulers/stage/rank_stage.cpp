@@ -1,8 +1,11 @@
 #include "schedulers/stage/rank_stage.hpp"
 
 #include "schedulers/model/rank_view.hpp"
+#include "schedulers/stage/preemption.hpp"
+#include "schedulers/stage/rank_reporter.hpp"
 #include "schedulers/stage/sequence_table.hpp"
 #include "schedulers/stage/step_composer.hpp"
+#include "schedulers/stage/views.hpp"
 
 #include <algorithm>
 #include <optional>
@@ -10,22 +13,24 @@
 #include <vector>
 
 namespace troupe::sched {
+namespace {
+
+constexpr std::uint64_t kRepeatKey = 0; ///< Steps count from 1.
+
+} // namespace
 
 struct RankStage::State {
   RankOptions options;
   StepComposer composer;
   RankCounts counts;
   SequenceTable table;
-  std::uint64_t seq = 0;
+  RankReporter reporter;
+  bool repeat_timer = false; ///< A report that only repeats what came free is under way.
   std::uint64_t step_next = 1;
   std::uint64_t pull_timer_step = 0; ///< Step that a pull_again timer is under way for.
   std::optional<RunChunks> answer;   ///< To the pull of step_next.
   std::vector<StepEntry> in_flight;  ///< Entries of the running step; empty when none runs.
-  std::int64_t last_step_tokens = 0;
-  std::int64_t last_step_us = 0;
-  std::set<RequestRef> advanced; ///< Prefills to report.
-  std::vector<RequestRef> freed; ///< To report.
-  RequestRef promised_to;        ///< A handoff that found no room and goes before new prefills.
+  RequestRef promised_to;            ///< A handoff that found no room and goes before new prefills.
   std::int64_t promised_until_us = -1;
 
   State(const RankOptions& given, const PolicySet& set, const PolicyRegistry& registry)
@@ -64,38 +69,16 @@ struct RankStage::State {
   /// Snapshot to everybody who decides about this rank, and the pull when it waits for one.
   void report(std::int64_t now_us, Effects& effects) {
     recount();
-    RankReport made;
-    made.rank = options.rank;
-    made.role = options.role;
-    made.seq = ++seq;
+    RankReport made = reporter.make(options, table);
     made.step_next = step_next;
     made.wants_chunks = pulls();
-    made.kv_blocks_free = counts.kv_blocks_free;
-    made.kv_blocks_reserved = counts.kv_blocks_reserved;
-    made.kv_blocks_total = table.blocks().total();
-    made.slots_free = counts.slots_free;
-    made.slots_reserved = counts.slots_reserved;
-    made.slots_total = table.slots().total();
-    for (const auto& [ref, sequence] : table.all()) {
-      if (!sequence.decodes()) continue;
-      ++made.running;
-      made.context_tokens += sequence.positions;
-      made.tokens_to_come += sequence.new_tokens_max - sequence.answered;
-    }
-    made.last_step_tokens = last_step_tokens;
-    made.last_step_us = last_step_us;
-    for (const RequestRef& ref : advanced) {
-      if (const Sequence* sequence = table.find(ref)) {
-        made.progress.push_back(
-            {ref, std::min(sequence->positions, sequence->total), sequence->total});
-      }
-    }
-    made.freed = freed;
-    advanced.clear();
-    freed.clear();
     if (made.wants_chunks && pull_timer_step != step_next) {
       pull_timer_step = step_next;
       effects.timer(TimerKind::pull_again, step_next, now_us + options.pull_again_us);
+    }
+    if (reporter.should_repeat() && !repeat_timer) {
+      repeat_timer = true;
+      effects.timer(TimerKind::pull_again, kRepeatKey, now_us + options.pull_again_us);
     }
     if (prefills(options.role)) effects.send(Peer::chunker, made);
     if (decodes(options.role)) effects.send(Peer::balancer, std::move(made));
@@ -103,27 +86,39 @@ struct RankStage::State {
 
   void lease(Sequence& sequence, std::int64_t lease_us, std::int64_t now_us, Effects& effects) {
     sequence.lease_until_us = now_us + lease_us;
-    effects.timer(TimerKind::lease, sequence.serial, sequence.lease_until_us);
+    watch_lease(sequence, effects);
+  }
+
+  /// A timer for the end of the lease, unless one comes before that and looks again.
+  static void watch_lease(Sequence& sequence, Effects& effects) {
+    const std::int64_t due_us = sequence.lease_until_us;
+    if (sequence.lease_timer_us != 0 && sequence.lease_timer_us <= due_us) return;
+    sequence.lease_timer_us = due_us;
+    effects.timer(TimerKind::lease, sequence.serial, due_us);
   }
 
   /// Gives up a sequence and remembers to tell the others once its room is back.
   void drop(Sequence& sequence, Effects& effects) {
     const RequestRef ref = sequence.ref;
     if (!table.drop(sequence)) return;
-    freed.push_back(ref);
+    reporter.freed(ref);
     effects.add(Forget{ref});
   }
 
   void settle(Sequence& sequence, Effects& effects) {
     const RequestRef ref = sequence.ref;
     if (!table.settle(sequence)) return;
-    freed.push_back(ref);
+    reporter.freed(ref);
     effects.add(Forget{ref});
   }
 
-  /// Room came back: nobody learns of it from a step, so it is reported now.
+  /// Room came back: nobody learns of it from a step, so it is reported now. A sequence that sat
+  /// out for want of a block may go on.
   void report_freed(std::int64_t now_us, Effects& effects) {
-    if (!freed.empty() && !step_runs()) report(now_us, effects);
+    if (reporter.has_news() && !step_runs()) {
+      report(now_us, effects);
+      start_step(now_us, effects);
+    }
     recount();
   }
 
@@ -135,6 +130,12 @@ struct RankStage::State {
 
   // -- composing a step --------------------------------------------------------------------------
 
+  void preempt(const Preempted& victim, Effects& effects) {
+    ++counts.preempted;
+    announce(victim, options.rank, composer.epoch(), effects);
+    reporter.freed(victim.ref);
+  }
+
   /// Slices of the answer that are still true here; the others are reported as they stand.
   std::vector<Slice> valid_slices() {
     std::vector<Slice> valid;
@@ -142,9 +143,9 @@ struct RankStage::State {
     std::set<RequestRef> seen;
     for (const Slice& slice : answer->slices) {
       const Sequence* sequence = table.find(slice.ref);
-      if (sequence == nullptr) freed.push_back(slice.ref); // The report of that was lost.
+      if (sequence == nullptr) reporter.freed(slice.ref); // The report of that was lost.
       if (sequence == nullptr) continue;
-      advanced.insert(slice.ref);
+      reporter.advanced(slice.ref);
       if (sequence->state != SequenceState::prefilling) continue;
       const bool fits = slice.first == sequence->positions && slice.count >= 1 &&
                         slice.count <= sequence->total - sequence->positions;
@@ -154,22 +155,29 @@ struct RankStage::State {
   }
 
   /// Starts a step when there is work and, where chunks are pulled, the answer for it. An answer
-  /// that left nothing to do is used up, and the next step asked for.
+  /// that left nothing to do is used up, and the next step asked for; where all that decode wait
+  /// for blocks on their way, it is kept until those are back.
   void start_step(std::int64_t now_us, Effects& effects) {
     if (step_runs() || (prefills(options.role) && !answer)) return;
+    for (const Preempted& victim : make_room(table, options.block_tokens))
+      preempt(victim, effects);
+    recount();
     const std::vector<Slice> slices = valid_slices();
-    const bool answered = answer.has_value();
-    answer.reset();
-    if (slices.empty() && running() == 0) {
-      if (!answered) return;
-      ++step_next;
-      report(now_us, effects);
+    if (slices.empty() && decoding_sequences(table, options.block_tokens).empty()) {
+      if (running() > 0) return;
+      if (answer) ++step_next;
+      if (answer || reporter.has_news()) {
+        answer.reset();
+        report(now_us, effects);
+      }
       return;
     }
+    answer.reset();
     RunStep step = composer.compose(step_next, slices, table, options, now_us, effects);
-    last_step_tokens = 0;
+    std::int64_t tokens = 0;
     for (const StepEntry& entry : step.entries)
-      last_step_tokens += entry.count;
+      tokens += entry.count;
+    reporter.stepped(tokens);
     counts.invalid_decisions = composer.invalid_decisions();
     ++counts.steps;
     in_flight = step.entries;
@@ -196,7 +204,7 @@ struct RankStage::State {
       return;
     }
     sequence.positions = length;
-    if (sequence.state == SequenceState::prefilling) advanced.insert(sequence.ref);
+    if (sequence.state == SequenceState::prefilling) reporter.advanced(sequence.ref);
     if (!entry.draw) return;
     TokenRow token = row.token;
     token.ref = sequence.ref;
@@ -234,6 +242,8 @@ struct RankStage::State {
     done.positions_max = sequence.positions_max;
     done.answered = sequence.answered;
     done.new_tokens_max = sequence.new_tokens_max;
+    done.arrival_us = sequence.arrival_us;
+    done.claim = sequence.claim;
     done.lease_us = options.lease_us;
     done.in_place = decodes(options.role);
     done.manifest = std::move(manifest);
@@ -307,18 +317,16 @@ void RankStage::on(const Assign& event, std::int64_t now_us, Effects& effects) {
   }
   const Work& work = event.work;
   const auto answered = static_cast<std::int64_t>(work.answered.size());
-  const bool context_fits =
-      s.options.context_max <= 0 || work.positions_max() <= s.options.context_max;
-  const std::int64_t positions =
-      decodes(s.options.role) ? work.positions_max() : work.prefill_tokens();
-  if (!prefills(s.options.role) || !context_fits || work.prompt.empty() ||
-      work.new_tokens_max <= answered || s.blocks_of(positions) > s.table.blocks().total()) {
+  const PlacementQuery query{view_of(event), {}};
+  const RankView self = empty_rank(s.options);
+  if (!prefills(s.options.role) || work.prompt.empty() || work.new_tokens_max <= answered ||
+      !could_fit(query, self)) {
     s.refuse(event.ref, {}, Peer::chunker, ErrorCode::never_fits, now_us, effects);
     return;
   }
   // A finished prefill that waits for this room holds room elsewhere: it goes first for a while.
   const bool kept = now_us < s.promised_until_us;
-  Sequence* sequence = kept ? nullptr : s.table.add(event.ref, s.blocks_of(positions));
+  Sequence* sequence = kept ? nullptr : s.table.add(event.ref, blocks_needed(query, self));
   if (sequence == nullptr) {
     s.refuse(event.ref, {}, Peer::chunker, ErrorCode::no_room, now_us, effects);
     return;
@@ -327,6 +335,10 @@ void RankStage::on(const Assign& event, std::int64_t now_us, Effects& effects) {
   sequence->positions_max = work.positions_max();
   sequence->answered = answered;
   sequence->new_tokens_max = work.new_tokens_max;
+  sequence->arrival_us = event.arrival_us;
+  sequence->claim = event.claim;
+  sequence->renewed = event.lease_us > 0;
+  if (sequence->renewed) s.lease(*sequence, event.lease_us, now_us, effects);
   effects.send(Peer::chunker, Assigned{event.ref, s.options.rank});
   s.recount();
 }
@@ -345,17 +357,16 @@ void RankStage::on(const RunChunks& event, std::int64_t now_us, Effects& effects
 void RankStage::on(const Reserve& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
   if (!s.mine(event.rank)) return;
-  const bool fits = event.positions_max >= 1 &&
-                    s.blocks_of(event.positions_max) <= s.table.blocks().total() &&
-                    (s.options.context_max <= 0 || event.positions_max <= s.options.context_max);
-  if (!decodes(s.options.role) || !fits) {
+  const PlacementQuery query{view_of(event), {}};
+  const RankView self = empty_rank(s.options);
+  if (!decodes(s.options.role) || event.positions_max < 1 || !could_fit(query, self)) {
     s.refuse(event.ref, event.handoff, Peer::balancer, ErrorCode::never_fits, now_us, effects);
     return;
   }
   // A sequence of that request that is still here (an older try that the engine works on) blocks.
   Sequence* sequence = s.table.find_any(event.ref) != nullptr
                            ? nullptr
-                           : s.table.add(event.ref, s.blocks_of(event.positions_max));
+                           : s.table.add(event.ref, blocks_needed(query, self));
   if (sequence == nullptr) {
     s.promised_to = event.ref;
     s.promised_until_us = now_us + event.lease_us;
@@ -366,6 +377,8 @@ void RankStage::on(const Reserve& event, std::int64_t now_us, Effects& effects) 
   sequence->state = SequenceState::reserved;
   sequence->handoff = event.handoff;
   sequence->positions_max = event.positions_max;
+  sequence->arrival_us = event.arrival_us;
+  sequence->claim = event.claim;
   s.lease(*sequence, event.lease_us, now_us, effects);
   effects.send(Peer::balancer, Reserved{event.ref, s.options.rank, event.handoff});
   s.recount();
@@ -376,6 +389,7 @@ void RankStage::on(const Renew& event, std::int64_t now_us, Effects& /*effects*/
   if (!s.mine(event.rank)) return;
   Sequence* sequence = s.table.find(event.ref);
   const bool source = sequence != nullptr && (sequence->state == SequenceState::finished ||
+                                              sequence->state == SequenceState::prefilling ||
                                               sequence->state == SequenceState::exporting);
   if (sequence == nullptr || !sequence->leased() ||
       (!source && sequence->handoff != event.handoff)) {
@@ -391,7 +405,7 @@ void RankStage::on(const Pull& event, std::int64_t /*now_us*/, Effects& effects)
   Sequence* sequence = s.table.find(event.ref);
   if (sequence == nullptr || sequence->handoff != event.handoff ||
       sequence->state != SequenceState::reserved || event.positions < 1 ||
-      event.positions > sequence->positions_max) {
+      s.blocks_of(event.positions) > sequence->blocks.capacity()) {
     ++s.counts.stale_dropped;
     effects.send(Peer::balancer, TransferDone{event.ref,
                                               s.options.rank,
@@ -472,9 +486,9 @@ void RankStage::on(const StepDone& event, std::int64_t now_us, Effects& effects)
     }
   }
   if (!tokens.rows.empty()) effects.send(Peer::driver, std::move(tokens));
-  s.counts.tokens += s.last_step_tokens;
+  s.counts.tokens += s.reporter.last_step_tokens();
   s.counts.busy_us += event.compute_us;
-  s.last_step_us = event.compute_us;
+  s.reporter.step_took(event.compute_us);
   ++s.step_next;
   s.report(now_us, effects);
   s.start_step(now_us, effects);
@@ -538,6 +552,11 @@ void RankStage::on(const Imported& event, std::int64_t now_us, Effects& effects)
 
 void RankStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
+  if (event.kind == TimerKind::pull_again && event.key == kRepeatKey) {
+    s.repeat_timer = false;
+    if (s.reporter.should_repeat()) s.report(now_us, effects);
+    return;
+  }
   if (event.kind == TimerKind::pull_again) {
     if (event.key != s.step_next) return;
     s.pull_timer_step = 0;
@@ -547,13 +566,17 @@ void RankStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
   if (event.kind != TimerKind::lease) return;
   Sequence* sequence = s.table.find_serial(event.key);
   if (sequence == nullptr || !sequence->leased()) return;
+  if (sequence->lease_timer_us <= now_us) sequence->lease_timer_us = 0;
   if (now_us < sequence->lease_until_us) {
-    effects.timer(TimerKind::lease, sequence->serial, sequence->lease_until_us);
+    s.watch_lease(*sequence, effects);
     return;
   }
   ++s.counts.leases_expired;
-  if (sequence->state == SequenceState::finished) {
-    // Nobody took it over and nobody will: without a word it would only be missed much later.
+  // Where nobody else has it, the driver must hear: it would only be missed much later.
+  if (sequence->state == SequenceState::prefilling) {
+    effects.send(Peer::driver, Ended{sequence->ref, ErrorCode::rank_lost, true,
+                                     "its prefill was not renewed in time"});
+  } else if (sequence->state == SequenceState::finished) {
     effects.send(Peer::driver, Ended{sequence->ref, ErrorCode::transfer_failed, true,
                                      "no decode rank took the finished prefill over in time"});
   }

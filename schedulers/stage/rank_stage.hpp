@@ -1,7 +1,8 @@
 // Composes the next engine step of one rank and accounts its kv blocks and state slots.
 //
-// Until preemption exists nothing is overcommitted: role `prefill` reserves prompt and token log,
-// `decode` and `both` reserve prompt and new tokens at most; one slot each.
+// Role `prefill` reserves prompt and token log, `decode` and `both` what the request's claim says:
+// the worst case, or the expected answer, which then grows block by block (preemption.hpp); one
+// slot each.
 
 #pragma once
 
@@ -73,6 +74,7 @@ struct Imported {
 struct RankCounts {
   std::int64_t steps = 0, tokens = 0, busy_us = 0;
   std::int64_t stale_dropped = 0, refused = 0, invalid_decisions = 0, leases_expired = 0;
+  std::int64_t preempted = 0;
   std::int64_t kv_blocks_free = 0, kv_blocks_reserved = 0, slots_free = 0, slots_reserved = 0;
 };
 

@@ -1,7 +1,7 @@
 // The sequences of one rank with their kv blocks and state slots: who owns what, and since when.
 //
-// Each sequence owns its slot and its promise from the first moment, so that a sequence that began
-// can always go on to its end.
+// Each sequence owns its slot and its promise from the first moment. A promise of the worst case
+// lets it go on to its end; a smaller one is extended block by block, or the sequence preempted.
 
 #pragma once
 
@@ -41,17 +41,28 @@ struct Sequence {
   std::int64_t positions_max = 0;
   std::int64_t answered = 0; ///< Output tokens so far; the last one is not fed yet.
   std::int64_t new_tokens_max = 0;
+  std::int64_t arrival_us = 0; ///< Of the request's first attempt.
+  Claim claim;
   HandoffId handoff{};
   Digest digest;                   ///< Of what was imported.
   std::int64_t lease_until_us = 0; ///< In the states under a lease.
+  std::int64_t lease_timer_us = 0; ///< When a timer looks at it; 0 = none is under way.
+  bool renewed = false;            ///< The chunker keeps a lease on its prefill.
   std::uint64_t last_step = 0;
   bool in_step = false; ///< The running step works on it.
   bool engine = false;  ///< An export or import is under way.
   bool doomed = false;  ///< Given up; freed as soon as nothing works on it.
 
   bool decodes() const noexcept { return state == SequenceState::decoding && !doomed; }
+  /// Ours, with nothing working on it, and not protected. Room for a handoff is not ours yet.
+  bool preemptible() const noexcept {
+    const bool ours = state == SequenceState::prefilling || state == SequenceState::decoding ||
+                      state == SequenceState::finished;
+    return ours && claim.reservation == Reservation::expected && !doomed && !in_step && !engine;
+  }
   bool leased() const noexcept {
-    return state != SequenceState::prefilling && state != SequenceState::decoding;
+    if (state == SequenceState::prefilling) return renewed;
+    return state != SequenceState::exporting && state != SequenceState::decoding;
   }
 };
 
@@ -62,6 +73,13 @@ public:
   /// A new sequence with a slot and `blocks` promised blocks, or null when there is no room.
   /// @pre no sequence of that ref is here
   Sequence* add(const RequestRef& ref, std::int64_t blocks);
+
+  /// Promises `sequence` that many more blocks; false, and no change, when they are not free.
+  [[nodiscard]] bool extend(Sequence& sequence, std::int64_t blocks) {
+    if (!blocks_.reserve(blocks)) return false;
+    sequence.blocks.promise(blocks);
+    return true;
+  }
 
   /// Gives up a sequence. It is freed at once, or, while the engine works on it, marked doomed.
   /// Returns whether it is gone.

@@ -2,6 +2,7 @@
 
 #include "schedulers/model/rank_view.hpp"
 #include "schedulers/policy/validate.hpp"
+#include "schedulers/stage/preemption.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -27,10 +28,11 @@ StepEntry entry_of(Sequence& sequence, std::int64_t tokens, std::uint64_t step,
 
 } // namespace
 
-std::vector<const Sequence*> decoding_sequences(const SequenceTable& table) {
+std::vector<const Sequence*> decoding_sequences(const SequenceTable& table,
+                                                std::int64_t block_tokens) {
   std::vector<const Sequence*> list;
   for (const auto& [ref, sequence] : table.all()) {
-    if (sequence.decodes()) list.push_back(&sequence);
+    if (sequence.decodes() && has_next_block(sequence, block_tokens)) list.push_back(&sequence);
   }
   std::sort(list.begin(), list.end(), [](const Sequence* a, const Sequence* b) {
     return std::tie(a->last_step, a->serial) < std::tie(b->last_step, b->serial);
@@ -45,7 +47,7 @@ RunStep StepComposer::compose(std::uint64_t number, const std::vector<Slice>& sl
   for (const Slice& slice : slices)
     offered.push_back({slice.ref, slice.first, slice.count});
   std::vector<DecodeView> views;
-  for (const Sequence* sequence : decoding_sequences(table)) {
+  for (const Sequence* sequence : decoding_sequences(table, options.block_tokens)) {
     views.push_back({sequence->ref, sequence->positions});
   }
   const StepQuery query{offered, views, options.step_tokens_max};

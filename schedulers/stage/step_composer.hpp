@@ -24,6 +24,7 @@ public:
   RunStep compose(std::uint64_t number, const std::vector<Slice>& slices, SequenceTable& table,
                   const RankOptions& options, std::int64_t now_us, Effects& effects);
 
+  PolicyEpoch epoch() const noexcept { return policy_.epoch(); }
   std::int64_t invalid_decisions() const noexcept { return invalid_; }
 
 private:
@@ -32,7 +33,8 @@ private:
   std::int64_t invalid_ = 0;
 };
 
-/// Sequences that decode, the one that waited longest first.
-std::vector<const Sequence*> decoding_sequences(const SequenceTable& table);
+/// Sequences that decode and have the block of their next token, the one that waited longest first.
+std::vector<const Sequence*> decoding_sequences(const SequenceTable& table,
+                                                std::int64_t block_tokens);
 
 } // namespace troupe::sched

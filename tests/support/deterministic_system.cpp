@@ -24,6 +24,7 @@ app::SystemOptions system_options(DeterministicSystem::Options& options, const s
   out.job = job;
   out.inflight_max = options.inflight_max;
   out.tap = options.tap;
+  out.ledger_directory = options.ledger_directory;
   const auto facts = must(
       engine::describe_model(app::engine_options(options.config, options.config.ranks[0]), false));
   out.text.tokenizer = must(text::Tokenizer::load(model + "/tokenizer.json"));

@@ -35,6 +35,7 @@ public:
     sched::PolicySet policies;
     actors::StageTap tap;
     std::int64_t inflight_max = 64;
+    std::string ledger_directory; ///< "" = no ledger.
   };
 
   /// @param model  checkpoint folder; tokenizer and configuration are used, no weights

@@ -405,6 +405,18 @@ TEST_F(PolicyFile, ComposesARouterFromParts) {
       << message;
 }
 
+TEST_F(PolicyFile, TakesWeightsAndAWaitBoundOfTheQueue) {
+  const PolicyOutcome outcome = parse_policy_file(
+      "name = \"fair\"\n[queue]\npolicy = \"weighted_fair\"\nweights = { a = 2, \"b.c\" = 0.5 }\n"
+      "[queue.wait_bound]\nmax_us = 2000000\n",
+      "p.toml", registry_);
+  ASSERT_TRUE(outcome.ok()) << error_lines(outcome.errors);
+  const auto& values = outcome.set.kinds.at("queue").options.values();
+  EXPECT_EQ(values.count("weights.a"), 1U);
+  EXPECT_EQ(values.count("weights.b.c"), 1U);
+  EXPECT_EQ(values.count("wait_bound.max_us"), 1U);
+}
+
 TEST_F(PolicyFile, AKindWithoutNameUsesItsDefault) {
   const PolicyOutcome outcome =
       parse_policy_file("name = \"n\"\n[prefill_chunker]\nbudget_us = 5\n", "p.toml", registry_);
@@ -432,9 +444,16 @@ TEST_F(PolicyFile, RefusesWithPlaceAndNearestName) {
   const std::string range =
       refusal("name = \"n\"\n[prefill_chunker]\npolicy = \"time_budget\"\nbudget_us = 0\n");
   EXPECT_EQ(range.rfind("p.toml:4: prefill_chunker.budget_us: ", 0), 0U) << range;
-  EXPECT_NE(refusal("name = \"n\"\n[queue]\npolicy = \"fcfs\"\n[queue.wait_bound]\nmax_us = 1\n")
-                .find("p.toml:5: queue.wait_bound.max_us"),
+  EXPECT_NE(refusal("name = \"n\"\n[queue]\npolicy = \"fcfs\"\n[queue.wait_bound]\nmax_us = 0\n")
+                .find("p.toml:5: queue.wait_bound.max_us: found 0, expected"),
             std::string::npos);
+  EXPECT_NE(refusal("name = \"n\"\n[queue]\npolicy = \"fcfs\"\nweights = { a = 2 }\n")
+                .find("p.toml:4: queue.weights.a: unknown key"),
+            std::string::npos);
+  EXPECT_NE(
+      refusal("name = \"n\"\n[queue]\npolicy = \"weighted_fair\"\nweights = { a = \"x\" }\n")
+          .find("p.toml:4: queue.weights.a: found \"x\", expected a number from 0.001 to 1000"),
+      std::string::npos);
   EXPECT_NE(refusal("name = \"n\"\n[queue]\npolicy = \"fcfs\"\nx = [1]\n")
                 .find("p.toml:4: queue.x.0: unknown key"),
             std::string::npos);

@@ -5,8 +5,6 @@
 #include "schedulers/policies/admission/by_cost.hpp"
 #include "schedulers/policies/handoff/paced.hpp"
 #include "schedulers/policies/handoff/whole.hpp"
-#include "schedulers/policies/queue/fcfs.hpp"
-#include "schedulers/policies/queue/sjf.hpp"
 #include "schedulers/policies/step/decode_first.hpp"
 #include "schedulers/policies/step/prefill_first.hpp"
 #include "schedulers/policy/validate.hpp"
@@ -65,32 +63,6 @@ TEST(AdmissionByCost, ComparesTheEstimateWithTheDeadline) {
   EXPECT_EQ(policy.admit(view, load, builder.context()).value, Admission::reject);
   AlwaysAdmission always;
   EXPECT_EQ(always.admit(view, load, builder.context()).value, Admission::admit);
-}
-
-TEST(Queue, FcfsKeepsArrivalAndBreaksTiesById) {
-  ContextBuilder builder;
-  std::array<RequestView, 4> waiting = {request(1, 9), request(2, 1), request(3, 5), request(4, 5)};
-  waiting[0].arrival_us = 30;
-  waiting[1].arrival_us = 20;
-  waiting[2].arrival_us = 20;
-  waiting[3].arrival_us = 10;
-  FcfsQueue fcfs;
-  const auto decision = fcfs.order(waiting, builder.context());
-  EXPECT_EQ(decision.value->positions, (std::vector<std::uint32_t>{3, 1, 2, 0}));
-  EXPECT_TRUE(validate(decision, waiting).ok());
-}
-
-TEST(Queue, SjfOrdersByRemainingWorkThenArrival) {
-  ContextBuilder builder;
-  std::array<RequestView, 3> waiting = {request(1, 9), request(2, 9), request(3, 9)};
-  waiting[0].work_ps = 50;
-  waiting[1].work_ps = 10;
-  waiting[2].work_ps = 10;
-  waiting[1].arrival_us = 8;
-  waiting[2].arrival_us = 7;
-  SjfQueue sjf;
-  const auto decision = sjf.order(waiting, builder.context());
-  EXPECT_EQ(decision.value->positions, (std::vector<std::uint32_t>{2, 1, 0}));
 }
 
 TEST(Handoff, WholeStartsAtOnceAndPacedTakesTurns) {

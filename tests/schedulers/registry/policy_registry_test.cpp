@@ -71,7 +71,8 @@ TEST(PolicyRegistry, UnknownKindNamesTheNearest) {
 TEST(PolicyRegistry, UnknownPolicyNamesTheNearestAndAll) {
   const Status status = builtins().check(set_of("queue", "fcsf"));
   EXPECT_EQ(status.error().message, "queue.policy: found \"fcsf\", expected a policy of this kind; "
-                                    "did you mean \"fcfs\"? Valid: bucket fcfs sjf slack");
+                                    "did you mean \"fcfs\"? Valid: bucket fcfs sjf slack "
+                                    "weighted_fair");
 }
 
 TEST(PolicyRegistry, OptionsAreCheckedWithTheirPlace) {
@@ -82,10 +83,35 @@ TEST(PolicyRegistry, OptionsAreCheckedWithTheirPlace) {
   set = set_of("queue", "fcfs");
   set.kinds["queue"].options.set("weight", {std::int64_t{5}, "p.toml:2"});
   EXPECT_EQ(builtins().check(set).error().message,
-            "p.toml:2: queue.weight: unknown key; this table takes no options");
+            "p.toml:2: queue.weight: unknown key; valid: wait_bound.max_us");
+  set = set_of("handoff", "whole");
+  set.kinds["handoff"].options.set("weight", {std::int64_t{5}, "p.toml:2"});
+  EXPECT_EQ(builtins().check(set).error().message,
+            "p.toml:2: handoff.weight: unknown key; this table takes no options");
   set = set_of("prefill_chunker", "time_budget");
   set.kinds["prefill_chunker"].options.set("budget_us", {std::int64_t{0}, "p.toml:8"});
   EXPECT_EQ(builtins().check(set).error().code, ErrorCode::bad_argument);
+}
+
+TEST(PolicyRegistry, WeightsAndTheWaitBoundAreChecked) {
+  const auto message = [](const std::string& key, OptionValue value) {
+    PolicySet set = set_of("queue", "weighted_fair");
+    set.kinds["queue"].options.set(key, std::move(value));
+    return builtins().check(set).error().message;
+  };
+  EXPECT_EQ(message("weights.a", {2.5, "p.toml:4"}), "");
+  EXPECT_EQ(message("weights.a", {std::int64_t{0}, "p.toml:4"}),
+            "p.toml:4: queue.weights.a: found 0, expected a number from 0.001 to 1000");
+  EXPECT_EQ(message("weights", {std::int64_t{2}, "p.toml:4"}),
+            "p.toml:4: queue.weights: found 2, expected a table of names and numbers");
+  EXPECT_EQ(message("wieghts", {std::int64_t{2}, "p.toml:4"}),
+            "p.toml:4: queue.wieghts: unknown key; did you mean \"weights\"?");
+  EXPECT_EQ(message("wait_bound.max_us", {std::int64_t{1}, "p.toml:6"}), "");
+  EXPECT_EQ(message("wait_bound.max_us", {std::int64_t{0}, "p.toml:6"}),
+            "p.toml:6: queue.wait_bound.max_us: found 0, expected a whole number from 1 to "
+            "31536000000000");
+  EXPECT_EQ(message("wait_bound.max_ms", {std::int64_t{1}, "p.toml:6"}),
+            "p.toml:6: queue.wait_bound.max_ms: unknown key; did you mean \"wait_bound.max_us\"?");
 }
 
 TEST(PolicyRegistryDeathTest, ADuplicateIsABug) {

@@ -297,5 +297,38 @@ TEST(DecodeStage, TheQueueIsBoundedAndRepeatsChangeNothing) {
   EXPECT_EQ(sent<Release>(balancer.effects).size(), 1U);
 }
 
+// Case S6 at the second queue: who arrived first is placed first, whenever its prefill was done.
+TEST(DecodeStage, S6WaitingPrefillsGoByTheArrivalOfTheRequest) {
+  BalancerBench balancer;
+  balancer.report(2, 0, 0).report(3, 0, 0);
+  for (const std::uint64_t id : {1, 2, 3}) {
+    PrefillDone done = finished(id, 0);
+    done.arrival_us = 100 - static_cast<std::int64_t>(id);
+    balancer.on(done);
+    EXPECT_TRUE(sent<Reserve>(balancer.effects).empty());
+  }
+  balancer.report(2, 16, 4);
+  std::vector<std::uint64_t> order;
+  for (const Reserve& reserve : sent<Reserve>(balancer.effects))
+    order.push_back(raw(reserve.ref.request));
+  EXPECT_EQ(order, (std::vector<std::uint64_t>{3, 2, 1}));
+}
+
+TEST(DecodeStage, ReservesTheExpectationWithTheClaim) {
+  BalancerBench balancer;
+  balancer.report(2, 3, 4).report(3, 0, 4); // 3 blocks: not the worst case of 16 positions.
+  PrefillDone done = finished(1, 0);
+  balancer.on(done);
+  EXPECT_TRUE(sent<Reserve>(balancer.effects).empty());
+  done.ref = ref(2);
+  done.arrival_us = -1; // Before the other one.
+  done.claim = {Reservation::expected, 2, 3, 1};
+  balancer.on(done);
+  const Reserve reserve = balancer.reserve();
+  EXPECT_EQ(reserve.claim, done.claim);
+  EXPECT_EQ(reserve.answered, 1);
+  EXPECT_EQ(reserve.new_tokens_max, 8);
+}
+
 } // namespace
 } // namespace troupe::sched::testing

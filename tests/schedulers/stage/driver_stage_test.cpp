@@ -247,5 +247,90 @@ TEST(DriverStage, ManyRowsOfOneMessageBelongTogether) {
   EXPECT_EQ(driver.finish()->end, EndReason::eos);
 }
 
+DriverOptions overcommitting() {
+  DriverOptions options;
+  options.reservation = Reservation::expected;
+  options.preemptions_max = 2;
+  options.attempts_max = 2;
+  return options;
+}
+
+// Case S6: a preempted request keeps its arrival and its tokens, and has lost no attempt.
+TEST(DriverStage, S6APreemptedRequestGoesOnFromItsTokenLogWithItsArrival) {
+  DriverBench driver(overcommitting());
+  driver.now_us = 5;
+  driver.arrive(1).token(1, 0).token(1, 1);
+  driver.now_us = 900;
+  driver.on(Ended{ref(1), ErrorCode::preempted, true, "room"});
+  const auto again = sent<Submit>(driver.effects);
+  ASSERT_EQ(again.size(), 1U);
+  EXPECT_EQ(again[0].ref, ref(1, 2));
+  EXPECT_EQ(again[0].arrival_us, 5);
+  EXPECT_EQ(again[0].work.answered, (std::vector<std::int32_t>{100, 101}));
+  EXPECT_EQ(again[0].claim.preemptions, 1);
+  EXPECT_EQ(again[0].claim.reservation, Reservation::expected);
+  EXPECT_EQ(sent<Cancel>(driver.effects).size(), 2U) << "the old attempt is over everywhere";
+  EXPECT_EQ(driver.counts().retried, 0);
+  EXPECT_EQ(driver.counts().preempted, 1);
+  driver.token(1, 2, 1, EndReason::none, 2);
+  EXPECT_EQ(driver.emitted(), (std::vector<std::int32_t>{102}));
+  EXPECT_EQ(driver.finish()->attempts, 1U);
+}
+
+TEST(DriverStage, PreemptionsHaveTheirOwnBoundAndThenTheRequestIsShielded) {
+  DriverBench driver(overcommitting());
+  driver.arrive(1);
+  for (std::uint32_t attempt = 1; attempt <= 4; ++attempt) {
+    driver.on(Ended{ref(1, attempt), ErrorCode::preempted, true, "room"});
+    const auto again = sent<Submit>(driver.effects);
+    ASSERT_EQ(again.size(), 1U) << "never an ending";
+    EXPECT_EQ(again[0].claim.reservation,
+              attempt >= 2 ? Reservation::shielded : Reservation::expected);
+  }
+  // Losses count for themselves: the first of two.
+  driver.on(Ended{ref(1, 5), ErrorCode::rank_lost, true, "gone"});
+  EXPECT_EQ(sent<Submit>(driver.effects).size(), 1U);
+  driver.on(Ended{ref(1, 6), ErrorCode::rank_lost, true, "gone"});
+  EXPECT_EQ(driver.finish()->code, ErrorCode::attempts_exhausted);
+  EXPECT_EQ(driver.finish()->attempts, 2U);
+}
+
+TEST(DriverStage, ExpectsWhatFinishedAnswersOfTheClassTook) {
+  DriverOptions options = overcommitting();
+  options.expected_permille = 750;
+  DriverBench driver(options);
+  for (std::uint64_t id = 1; id <= 8; ++id) {
+    driver.arrive(id, 4, 30);
+    EXPECT_EQ(sent<Submit>(driver.effects).at(0).claim.expected_p90, 0) << "too few to tell";
+    const auto last = static_cast<std::int64_t>(id) - 1;
+    for (std::int64_t i = 0; i <= last; ++i)
+      driver.token(id, i, 1, i == last ? EndReason::eos : EndReason::none);
+  }
+  driver.arrive(9, 4, 30);
+  EXPECT_EQ(sent<Submit>(driver.effects).at(0).claim.expected_p50, 4);
+  EXPECT_EQ(sent<Submit>(driver.effects).at(0).claim.expected_p90, 6);
+  driver.arrive(10, 4, 500);
+  EXPECT_EQ(sent<Submit>(driver.effects).at(0).claim.expected_p90, 0) << "another class";
+}
+
+TEST(DriverStage, WithTheWorstCaseNothingIsOvercommitted) {
+  DriverBench driver;
+  driver.arrive(1);
+  EXPECT_EQ(sent<Submit>(driver.effects).at(0).claim.reservation, Reservation::worst);
+}
+
+TEST(DriverStage, TokensThatOvertakeAMissingOneAreBounded) {
+  DriverBench driver;
+  driver.arrive(1, 4, 10'000);
+  Tokens tokens{rank_ref(1), 1, {}};
+  for (std::int64_t index = 1; index <= 4096; ++index)
+    tokens.rows.push_back({ref(1), index, 7});
+  driver.on(tokens);
+  EXPECT_TRUE(sent<Submit>(driver.effects).empty()) << "the missing one may still come";
+  driver.token(1, 4097);
+  ASSERT_EQ(sent<Submit>(driver.effects).size(), 1U) << "too many: the attempt is lost";
+  EXPECT_TRUE(sent<Submit>(driver.effects)[0].work.answered.empty());
+}
+
 } // namespace
 } // namespace troupe::sched::testing

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 namespace troupe::sched::testing {
 namespace {
 
@@ -269,6 +271,222 @@ TEST(PrefillStage, AnInvalidDecisionIsCountedAndReplacedByTheDefault) {
   EXPECT_EQ(records[0].policy, "least_work");
   EXPECT_EQ(records[0].candidates.size(), 1U);
   EXPECT_TRUE(records[0].candidates[0].feasible);
+}
+
+// staggered: request 1 runs (40 tokens, 16 ms of work), 2 waits until the rank is nearly free.
+TEST(PrefillStage, ARequestThatIsHeldBackIsAskedAboutAgainInTime) {
+  PolicySet set;
+  set.kinds["prefill_router"].policy = "staggered";
+  ChunkerBench chunker(set);
+  chunker.on(up(0, Role::both)).submit(1, 40).assigned(1, 0);
+  chunker.submit(2, 8);
+  EXPECT_TRUE(chunker.targets().empty());
+  const auto records = asked<Record>(chunker.effects);
+  ASSERT_FALSE(records.empty());
+  EXPECT_EQ(records[0].reason, Reason::held_back);
+  const auto retries = timers(chunker.effects, TimerKind::retry);
+  ASSERT_EQ(retries.size(), 1U);
+  const std::int64_t due_us = asked<SetTimer>(chunker.effects)[0].due_us;
+  EXPECT_GT(due_us, 0);
+  EXPECT_LE(due_us, 200'002) << "held no longer than hold_us_max after its arrival";
+  chunker.now_us = 200'002;
+  chunker.on(retries[0]);
+  EXPECT_EQ(chunker.targets(), (std::vector<std::uint32_t>{0}));
+}
+
+/// Keeps what it was asked with and takes the first rank with room.
+class ListeningRouter final : public PrefillRouter {
+public:
+  explicit ListeningRouter(std::vector<RankView>& seen, std::vector<std::uint64_t>& sessions)
+      : seen_(seen), sessions_(sessions) {}
+  Decision<Placement> route(const PlacementQuery& query, std::span<const RankView> ranks,
+                            const PolicyContext&) noexcept override {
+    seen_.assign(ranks.begin(), ranks.end());
+    sessions_.push_back(query.request.session_hash);
+    return {Placement{ranks[0].rank.rank, {}}, Reason::lowest_score};
+  }
+
+private:
+  std::vector<RankView>& seen_;
+  std::vector<std::uint64_t>& sessions_;
+};
+
+TEST(PrefillStage, RoutersSeeTokensOfTheQueueAndTheSession) {
+  std::vector<RankView> seen;
+  std::vector<std::uint64_t> sessions;
+  PolicyRegistry registry;
+  register_builtin_policies(registry);
+  registry.add("prefill_router", "listening", [&](OptionTable) -> Result<std::unique_ptr<Policy>> {
+    return std::unique_ptr<Policy>(std::make_unique<ListeningRouter>(seen, sessions));
+  });
+  PolicySet set;
+  set.kinds["prefill_router"].policy = "listening";
+  ChunkerBench chunker(set, registry);
+  chunker.on(up(0, Role::both));
+  const auto submit = [&](std::uint64_t id, const char* tenant) {
+    Submit event;
+    event.ref = ref(id);
+    event.tenant = tenant;
+    event.work = work(10, 4);
+    chunker.on(event);
+  };
+  submit(1, "alice");
+  submit(2, "bob");
+  submit(3, "alice");
+  EXPECT_EQ(seen[0].queued, 2);
+  EXPECT_EQ(seen[0].queued_tokens, 20);
+  EXPECT_EQ(seen[0].uncached_tokens, 20);
+  submit(4, "");
+  ASSERT_EQ(sessions.size(), 4U);
+  EXPECT_EQ(sessions[0], sessions[2]) << "a tenant is one session";
+  EXPECT_NE(sessions[0], sessions[1]);
+  EXPECT_NE(sessions[3], 0U) << "a request without a name is a session of its own";
+}
+
+/// Requests in the order in which they were given to ranks.
+class FairBench : public ChunkerBench {
+public:
+  explicit FairBench(const char* policy, std::int64_t bound_us = 0)
+      : ChunkerBench(set_of(policy, bound_us)) {}
+  void submit_for(const char* tenant, std::uint64_t id, std::int64_t prompt) {
+    Submit event;
+    event.ref = ref(id);
+    event.arrival_us = now_us;
+    event.tenant = tenant;
+    event.work = work(prompt, 4);
+    on(event);
+    serve();
+  }
+  void join() {
+    on(up(0, Role::both, 16, 1));
+    serve();
+  }
+  /// The rank has room for one more.
+  void room() {
+    pull(0, ++step_, {}, 16, 1);
+    serve();
+  }
+  std::vector<std::uint64_t> served;
+
+private:
+  static PolicySet set_of(const char* policy, std::int64_t bound_us) {
+    PolicySet set;
+    set.kinds["queue"].policy = policy;
+    if (bound_us > 0) set.kinds["queue"].options.set("wait_bound.max_us", {bound_us, ""});
+    return set;
+  }
+  void serve() {
+    for (const Assign& assign : sent<Assign>(effects)) {
+      served.push_back(raw(assign.ref.request));
+      on(Assigned{assign.ref, rank_ref(0)});
+    }
+  }
+  std::uint64_t step_ = 0;
+};
+
+// Case S17: client A sends 1,000 requests, then client B one. B is next, not behind all of A.
+TEST(PrefillStage, S17OneRequestOfAnotherTenantIsNextWhateverTheBacklog) {
+  for (const char* policy : {"weighted_fair", "fcfs"}) {
+    FairBench chunker(policy);
+    for (std::uint64_t id = 1; id <= 1000; ++id)
+      chunker.submit_for("a", id, 10);
+    chunker.join();
+    for (int i = 0; i < 5; ++i)
+      chunker.room();
+    const std::size_t before = chunker.served.size();
+    chunker.submit_for("b", 5000, 10);
+    for (int i = 0; i < 3; ++i)
+      chunker.room();
+    const auto at = std::find(chunker.served.begin(), chunker.served.end(), 5000U);
+    if (std::string(policy) == "fcfs") {
+      EXPECT_EQ(at, chunker.served.end()) << "the test sees the difference";
+      continue;
+    }
+    ASSERT_NE(at, chunker.served.end());
+    EXPECT_LE(at - chunker.served.begin(), static_cast<std::ptrdiff_t>(before) + 1);
+  }
+}
+
+// Case S7: a steady stream of cheap requests and one expensive one. Shortest-first alone starves
+// it; with the bound it is served as soon as it waited that long.
+TEST(PrefillStage, S7AColdRequestInASteadyStreamWaitsNoLongerThanTheBound) {
+  constexpr std::int64_t kBoundUs = 50'000;
+  for (const std::int64_t bound_us : {std::int64_t{0}, kBoundUs}) {
+    FairBench chunker("sjf", bound_us);
+    chunker.join();
+    chunker.pull(0, 0, {}, 0, 0);
+    chunker.submit_for("", 1, 40);
+    std::int64_t served_us = -1;
+    for (std::uint64_t i = 0; i < 200 && served_us < 0; ++i) {
+      chunker.now_us += 1000;
+      chunker.submit_for("", 10 + 2 * i, 2); // Two come for each that is served.
+      chunker.submit_for("", 11 + 2 * i, 2);
+      chunker.room();
+      if (std::count(chunker.served.begin(), chunker.served.end(), 1U) != 0) {
+        served_us = chunker.now_us;
+      }
+    }
+    if (bound_us == 0) {
+      EXPECT_EQ(served_us, -1) << "the test sees the difference";
+    } else {
+      EXPECT_GE(served_us, kBoundUs);
+      EXPECT_LE(served_us, kBoundUs + 2000);
+    }
+  }
+}
+
+// Case S1 with placement by expectation: the worst case may exceed every rank, the prompt may not.
+TEST(PrefillStage, S1APromptAboveTheWholePoolIsRefusedAtOnceAndFollowersAreServed) {
+  ChunkerBench chunker;
+  chunker.on(up(0, Role::both, 16, 4));
+  const auto submit = [&](std::uint64_t id, std::int64_t prompt, std::int64_t new_tokens) {
+    Submit event;
+    event.ref = ref(id);
+    event.work = work(prompt, new_tokens);
+    event.claim = {Reservation::expected, 4, 4, 0};
+    chunker.on(event);
+  };
+  submit(1, 65, 4); // 64 positions are there.
+  EXPECT_EQ(sent<Ended>(chunker.effects).at(0).code, ErrorCode::never_fits);
+  submit(2, 8, 1000);
+  EXPECT_TRUE(sent<Ended>(chunker.effects).empty()) << "it is expected to stay far below that";
+  EXPECT_EQ(sent<Assign>(chunker.effects).size(), 1U);
+  EXPECT_EQ(sent<Assign>(chunker.effects).at(0).claim.expected_p90, 4);
+  submit(3, 8, 4);
+  EXPECT_EQ(sent<Assign>(chunker.effects).size(), 1U);
+}
+
+TEST(PrefillStage, AShieldedRequestWaitsForAWholeRankWhereItsWorstCaseIsLarger) {
+  ChunkerBench chunker;
+  chunker.on(up(0, Role::both, 16, 4));
+  chunker.submit(1, 8).assigned(1, 0);
+  Submit event;
+  event.ref = ref(2);
+  event.work = work(8, 1000);
+  event.claim = {Reservation::shielded, 4, 4, 8};
+  chunker.on(event);
+  EXPECT_TRUE(sent<Assign>(chunker.effects).empty());
+  chunker.submit(3, 8);
+  EXPECT_TRUE(sent<Assign>(chunker.effects).empty()) << "nobody takes the room it waits for";
+  chunker.on(Cancel{ref(1), ErrorCode::ok});
+  EXPECT_EQ(sent<Assign>(chunker.effects).at(0).ref, ref(2));
+}
+
+TEST(PrefillStage, RenewsThePrefillsThatAreUnderWay) {
+  PrefillOptions options;
+  options.lease_us = 9000;
+  ChunkerBench chunker({}, builtins(), options);
+  chunker.on(up(0, Role::both)).submit(1, 8);
+  EXPECT_EQ(sent<Assign>(chunker.effects).at(0).lease_us, 9000);
+  chunker.assigned(1, 0);
+  const Timer renew = timers(chunker.effects, TimerKind::renew).at(0);
+  chunker.now_us = 3000;
+  chunker.on(renew);
+  ASSERT_EQ(sent<Renew>(chunker.effects).size(), 1U);
+  EXPECT_EQ(sent<Renew>(chunker.effects)[0].lease_us, 9000);
+  EXPECT_EQ(timers(chunker.effects, TimerKind::renew).size(), 1U);
+  chunker.on(Cancel{ref(1), ErrorCode::cancelled}).on(renew);
+  EXPECT_TRUE(chunker.effects.list().empty()) << "nothing left to renew";
 }
 
 } // namespace

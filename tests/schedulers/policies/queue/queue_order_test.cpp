@@ -111,15 +111,16 @@ Waits serve(const std::string& policy_name) {
   Waits waits;
   std::int64_t next_us = 0;
   std::uint64_t id = 0;
-  // One request at a time; 3 % are long (2 s), the others 10 to 50 ms: 0.9 of what it can do.
+  // One request at a time; 3 % are long (1 to 6 s), the others 10 to 50 ms: 0.95 of what it can do.
   while (id < 20'000 || !waiting.empty()) {
     while (id < 20'000 && next_us <= builder.now_us) {
-      const std::int64_t tokens =
-          rng.below(100) < 3 ? 2000 : 10 + static_cast<std::int64_t>(rng.below(41));
+      const std::int64_t tokens = rng.below(100) < 3
+                                      ? 1000 + static_cast<std::int64_t>(rng.below(5001))
+                                      : 10 + static_cast<std::int64_t>(rng.below(41));
       waiting.push_back(request(++id, tokens));
       waiting.back().arrival_us = next_us;
       waiting.back().work_ps = tokens * kMs;
-      next_us += static_cast<std::int64_t>(rng.below(2 * 99'000));
+      next_us += static_cast<std::int64_t>(rng.below(2 * 141'000));
     }
     if (waiting.empty()) {
       builder.now_us = next_us;
@@ -129,7 +130,7 @@ Waits serve(const std::string& policy_name) {
     const RequestView chosen = waiting[first];
     waiting.erase(waiting.begin() + first);
     const double waited_s = static_cast<double>(builder.now_us - chosen.arrival_us) / 1e6;
-    if (chosen.prompt == 2000) {
+    if (chosen.prompt >= 1000) {
       waits.long_max = std::max(waits.long_max, waited_s);
     } else {
       short_waits.push_back(waited_s);

@@ -1,0 +1,110 @@
+#include "actors/app/bench_scheduler.hpp"
+
+#include "schedulers/core/rng.hpp"
+#include "schedulers/sim/scenario.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <chrono>
+#include <functional>
+#include <utility>
+#include <vector>
+
+namespace troupe::app {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::int64_t kWalkEvery = 1000;
+
+sim::Plan bench_plan() {
+  sim::Scenario scenario;
+  scenario.name = "bench";
+  scenario.block_tokens = 64;
+  scenario.walk_every = kWalkEvery;
+  scenario.ranks = {{"", sched::Role::prefill, 4, 512, 32, 512, 0},
+                    {"", sched::Role::decode, 4, 512, 32, 512, 0}};
+  scenario.workload.requests = 2'000;
+  scenario.workload.arrivals = sim::Arrivals::poisson;
+  scenario.workload.gap_us = 25'000;
+  scenario.workload.prompt = {16, 400};
+  scenario.workload.new_tokens = {8, 64};
+  scenario.network.delay_us_min = 5;
+  scenario.network.delay_us_max = 200;
+  return sim::plan_of(scenario, 1);
+}
+
+double seconds_since(Clock::time_point begin) {
+  return std::chrono::duration<double>(Clock::now() - begin).count();
+}
+
+double median(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  return values[values.size() / 2];
+}
+
+/// A heap of (time, order) that holds `pending` events: pop the earliest, push one some time later.
+double heap_events_per_s(std::int64_t pending, std::int64_t events) {
+  using Key = std::pair<std::int64_t, std::uint64_t>;
+  std::vector<Key> heap;
+  std::uint64_t order = 0;
+  const auto later = [&](std::int64_t now_us) {
+    return Key{now_us + static_cast<std::int64_t>(mix64(order) % 10'000), order};
+  };
+  for (; order < static_cast<std::uint64_t>(pending); ++order) {
+    heap.push_back(later(0));
+    std::push_heap(heap.begin(), heap.end(), std::greater<>{});
+  }
+  const auto begin = Clock::now();
+  for (std::int64_t i = 0; i < events; ++i, ++order) {
+    std::pop_heap(heap.begin(), heap.end(), std::greater<>{});
+    heap.back() = later(heap.back().first);
+    std::push_heap(heap.begin(), heap.end(), std::greater<>{});
+  }
+  return static_cast<double>(events) / seconds_since(begin);
+}
+
+} // namespace
+
+SchedulerBench bench_scheduler(std::int64_t rounds) {
+  const sim::Plan plan = bench_plan();
+  SchedulerBench bench;
+  bench.rounds = rounds;
+  bench.walk_every = kWalkEvery;
+  bench.requests = static_cast<std::int64_t>(plan.requests.size());
+  std::vector<double> ours;
+  std::vector<double> bare;
+  for (std::int64_t round = 0; round < rounds; ++round) {
+    sim::Simulator simulator(plan.options, plan.requests);
+    const auto begin = Clock::now();
+    simulator.run(plan.limit_us, plan.settle_us);
+    const double seconds = seconds_since(begin);
+    bench.events = simulator.events();
+    bench.pending = std::max<std::int64_t>(1, simulator.pending_mean());
+    ours.push_back(static_cast<double>(bench.events) / seconds);
+    bare.push_back(heap_events_per_s(bench.pending, 4 * bench.events));
+  }
+  bench.events_per_s = median(ours);
+  bench.heap_per_s = median(bare);
+  return bench;
+}
+
+std::string bench_text(const SchedulerBench& bench) {
+  return fmt::format(
+      "simulated events/s with the real stages: {:.0f}, bare heap at {} pending {:.0f}, ratio "
+      "{:.3f}\n(medians of {} rounds; {} events, {} requests on 4 + 4 ranks; invariants after "
+      "every event, all accounts of a rank every {} events)\n",
+      bench.events_per_s, bench.pending, bench.heap_per_s, bench.ratio(), bench.rounds,
+      bench.events, bench.requests, bench.walk_every);
+}
+
+std::string bench_json(const SchedulerBench& bench) {
+  return fmt::format(R"({{"rounds":{},"events":{},"requests":{},"pending":{},"walk_every":{},)"
+                     R"("events_per_s":{:.0f},"heap_events_per_s":{:.0f},"ratio":{:.4f}}})",
+                     bench.rounds, bench.events, bench.requests, bench.pending, bench.walk_every,
+                     bench.events_per_s, bench.heap_per_s, bench.ratio());
+}
+
+} // namespace troupe::app

@@ -1,0 +1,29 @@
+// Events a second of the simulator with the real stages, against a bare heap in the same run.
+
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace troupe::app {
+
+/// Medians over rounds that alternate between the two sides.
+struct SchedulerBench {
+  std::int64_t rounds = 0;
+  std::int64_t events = 0;     ///< Of one simulated run.
+  std::int64_t requests = 0;   ///< Of one simulated run.
+  std::int64_t pending = 0;    ///< Mean length of its event queue: that of the bare heap.
+  std::int64_t walk_every = 0; ///< Events between two walks over all accounts of a rank.
+  double events_per_s = 0;
+  double heap_per_s = 0; ///< Pop the earliest, push one in its place; nothing else.
+
+  double ratio() const noexcept { return heap_per_s > 0 ? events_per_s / heap_per_s : 0; }
+};
+
+/// Four prefill and four decode ranks, 2,000 requests, no faults, invariants after every event.
+SchedulerBench bench_scheduler(std::int64_t rounds);
+
+std::string bench_text(const SchedulerBench& bench);
+std::string bench_json(const SchedulerBench& bench);
+
+} // namespace troupe::app

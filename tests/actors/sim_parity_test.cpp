@@ -1,0 +1,191 @@
+// The actors under virtual time and the simulator are two shells around the same stages: the same
+// requests give the same decisions in the same order and the same tokens.
+
+#include "actors/ledger.hpp"
+#include "engine/model/config.hpp"
+#include "schedulers/sim/simulator.hpp"
+#include "tests/support/deterministic_system.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cstdint>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <regex>
+#include <string>
+#include <vector>
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+const std::string kModel = std::string(TROUPE_SOURCE_DIR) + "/examples/models/nano-v4.1";
+
+app::SystemConfig null_config(std::int64_t prefill, std::int64_t decode, std::int64_t both) {
+  app::SystemConfig config;
+  config.ranks.clear();
+  const auto add = [&](const char* name, sched::Role role, std::int64_t count) {
+    if (count == 0) return;
+    app::RankGroupConfig group;
+    group.name = name;
+    group.role = role;
+    group.count = count;
+    group.device = "null";
+    group.cost_model.null_speed = 1.0;
+    config.ranks.push_back(group);
+  };
+  add("prefill", sched::Role::prefill, prefill);
+  add("decode", sched::Role::decode, decode);
+  add("both", sched::Role::both, both);
+  config.kv.memory_bytes = 96 << 10; // So that requests wait for room.
+  config.limits.sequences_max = 6;
+  return config;
+}
+
+using Tokens = std::map<RequestId, std::vector<std::int32_t>>;
+
+struct ActorRun {
+  std::vector<sim::RequestPlan> requests;
+  Tokens tokens;
+  std::vector<std::string> decisions; ///< Ledger lines in order, without their number.
+};
+
+std::string without_number(const std::string& line) {
+  static const std::regex number(R"(^\{"n":\d+,)");
+  return std::regex_replace(line, number, "{");
+}
+
+std::vector<std::string> read_ledger(const fs::path& folder) {
+  std::vector<fs::path> files;
+  for (const auto& entry : fs::directory_iterator(folder))
+    files.push_back(entry.path());
+  std::sort(files.begin(), files.end());
+  std::vector<std::string> lines;
+  for (const fs::path& file : files) {
+    std::ifstream in(file);
+    std::string line;
+    while (std::getline(in, line))
+      lines.push_back(without_number(line));
+  }
+  return lines;
+}
+
+/// Notes what arrives at the driver: requests and tokens.
+void note(ActorRun& run, const sched::Event& event, std::int64_t now_us) {
+  if (const auto* arrive = std::get_if<sched::Arrive>(&event)) {
+    sim::RequestPlan plan;
+    plan.request = arrive->request;
+    plan.seed = arrive->work.sampling.seed;
+    plan.at_us = now_us;
+    plan.prompt = static_cast<std::int64_t>(arrive->work.prompt.size());
+    plan.new_tokens_max = arrive->work.new_tokens_max;
+    plan.priority = arrive->priority;
+    plan.tenant = arrive->tenant;
+    run.requests.push_back(std::move(plan));
+  } else if (const auto* tokens = std::get_if<sched::Tokens>(&event)) {
+    for (const sched::TokenRow& row : tokens->rows) {
+      auto& of = run.tokens[row.ref.request];
+      if (row.index >= static_cast<std::int64_t>(of.size()))
+        of.resize(static_cast<std::size_t>(row.index) + 1, -1);
+      of[static_cast<std::size_t>(row.index)] = row.token;
+    }
+  }
+}
+
+ActorRun run_actors(const app::SystemConfig& config, int count) {
+  std::string name = (fs::temp_directory_path() / "troupe-parity-XXXXXX").string();
+  const fs::path folder = mkdtemp(name.data());
+  ActorRun run;
+  {
+    DeterministicSystem::Options options;
+    options.config = config;
+    options.inflight_max = 256;
+    options.ledger_directory = folder.string();
+    options.tap = [&](const std::string& stage, const sched::Event& event, std::int64_t now_us) {
+      if (stage == "driver") note(run, event, now_us);
+    };
+    DeterministicSystem system(std::move(options), kModel);
+    for (int i = 0; i < count; ++i) {
+      const std::vector<int> prompt(static_cast<std::size_t>(1 + i * 37 % 300), 20 + i % 50);
+      system.job().push(
+          text::Endpoint::completions,
+          fmt::format(R"({{"prompt": [{}], "max_tokens": {}, "seed": {}, "ignore_eos": true}})",
+                      fmt::join(prompt, ","), 1 + i % 23, i));
+      system.pass(20'000 + 7'000 * (i % 5));
+    }
+    system.job().close();
+    const actors::JobState state = system.run(100'000);
+    EXPECT_TRUE(state.ended);
+    EXPECT_EQ(state.succeeded, count);
+    system.actors().ledger->flush();
+  }
+  run.decisions = read_ledger(folder);
+  fs::remove_all(folder);
+  return run;
+}
+
+sim::TokenRule null_tokens() {
+  const auto config = engine::read_model_config(kModel);
+  EXPECT_TRUE(config.ok());
+  sim::TokenRule rule;
+  rule.vocab = config->vocab;
+  rule.never.assign(config->eos_tokens.begin(), config->eos_tokens.end());
+  rule.never.push_back(static_cast<std::int32_t>(config->bos_token));
+  rule.never.push_back(static_cast<std::int32_t>(config->pad_token));
+  if (config->image_token) rule.never.push_back(static_cast<std::int32_t>(*config->image_token));
+  std::sort(rule.never.begin(), rule.never.end());
+  return rule;
+}
+
+sim::SimOptions sim_options(const app::SystemConfig& config) {
+  sim::SimOptions options;
+  options.driver = app::driver_options(config);
+  options.prefill = app::prefill_options(config);
+  options.decode = app::decode_options(config);
+  app::SystemConfig with_model = config;
+  with_model.model.path = kModel;
+  auto ranks = app::open_ranks(with_model);
+  EXPECT_TRUE(ranks.ok());
+  for (std::size_t i = 0; i < ranks->size(); ++i) {
+    options.ranks.push_back(
+        app::rank_options(with_model, (*ranks)[i], RankId{static_cast<std::uint32_t>(i)}));
+  }
+  options.start_us = 1'000'000; // Where the virtual clock of the actors begins.
+  options.network.delay_us_min = options.network.delay_us_max = 0;
+  options.engine.tokens = null_tokens();
+  options.engine.export_us = options.engine.copy_us_min = options.engine.copy_us_max = 0;
+  return options;
+}
+
+void expect_parity(const app::SystemConfig& config, int count) {
+  const ActorRun actors = run_actors(config, count);
+  ASSERT_EQ(actors.requests.size(), static_cast<std::size_t>(count));
+  sim::Simulator simulator(sim_options(config), actors.requests);
+  ASSERT_TRUE(simulator.run(100'000'000'000, 0)) << simulator.problem();
+  std::vector<std::string> decisions;
+  for (const sim::TimedRecord& one : simulator.records())
+    decisions.push_back(without_number(actors::ledger_line(one.record, 0, one.now_us)));
+  EXPECT_GT(decisions.size(), static_cast<std::size_t>(4 * count));
+  ASSERT_EQ(actors.decisions.size(), decisions.size());
+  for (std::size_t i = 0; i < decisions.size(); ++i)
+    ASSERT_EQ(actors.decisions[i], decisions[i]) << "decision " << i;
+  for (const sim::Outcome& outcome : simulator.outcomes().all()) {
+    const auto found = actors.tokens.find(outcome.plan.request);
+    ASSERT_NE(found, actors.tokens.end());
+    EXPECT_EQ(found->second, outcome.tokens) << raw(outcome.plan.request);
+    EXPECT_EQ(outcome.code(), ErrorCode::ok);
+  }
+}
+
+TEST(SimParity, SplitRanksDecideTheSame) { expect_parity(null_config(2, 3, 0), 80); }
+
+TEST(SimParity, RanksOfBothRolesDecideTheSame) { expect_parity(null_config(0, 0, 2), 80); }
+
+TEST(SimParity, MixedRolesDecideTheSame) { expect_parity(null_config(1, 1, 1), 80); }
+
+} // namespace
+} // namespace troupe::test

@@ -1,0 +1,160 @@
+// Real engines with KV memory far too small: requests are preempted and recomputed, and every
+// answer equals the undisturbed one, tokens and log-probability bits.
+
+#include "tests/actors/app/temporary_folder.hpp"
+#include "tests/support/live_system.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <atomic>
+#include <cstdlib>
+#include <fstream>
+#include <map>
+#include <sys/wait.h>
+
+namespace troupe::test {
+namespace {
+
+const std::string kModel = std::string(TROUPE_SOURCE_DIR) + "/examples/models/nano-v4.1";
+constexpr std::int64_t kPrompts = 50;
+constexpr std::int64_t kPreemptionsAtLeast = 20;
+
+/// Prompts from all over the evaluation set, greedy and seeded by turns.
+std::vector<Request> requests() {
+  std::ifstream in(kModel + "/eval.batch.jsonl");
+  std::vector<Request> out;
+  std::string text;
+  for (int i = 0; std::getline(in, text) && static_cast<std::int64_t>(out.size()) < kPrompts; ++i) {
+    if (i % 7 != 0) continue;
+    const auto line = nlohmann::ordered_json::parse(text);
+    auto body = line["body"];
+    body["max_tokens"] = 127;
+    if (out.size() % 2 == 1) {
+      body["temperature"] = 1.0;
+      body["top_p"] = 0.95;
+      body["seed"] = 1000 + i;
+    }
+    const bool chat = line["url"] == "/v1/chat/completions";
+    if (chat) {
+      body["logprobs"] = true;
+      body["top_logprobs"] = 2;
+    } else {
+      body["logprobs"] = 2;
+    }
+    out.emplace_back(chat ? text::Endpoint::chat_completions : text::Endpoint::completions,
+                     body.dump());
+  }
+  return out;
+}
+
+/// Eight slots, and blocks for about two average requests of the job.
+app::SystemConfig config_of(const std::vector<sched::Role>& roles, bool tight) {
+  app::SystemConfig config;
+  config.model.path = kModel;
+  config.kv.block_tokens = 16;
+  config.kv.memory_bytes = tight ? 448LL << 10 : 48LL << 20;
+  config.kv.reserve_quantile = 0.3;
+  config.limits.sequences_max = 8;
+  config.ranks.clear();
+  for (const sched::Role role : roles) {
+    app::RankGroupConfig group;
+    group.name = sched::role_name(role);
+    group.role = role;
+    config.ranks.push_back(group);
+  }
+  return config;
+}
+
+struct Answers {
+  std::vector<std::string> choices;
+  std::int64_t preempted = 0;
+};
+
+Answers answers(const app::SystemConfig& config) {
+  std::atomic<std::int64_t> preempted{0};
+  LiveOptions extra;
+  extra.tap = [&](const std::string& stage, const sched::Event& event, std::int64_t) {
+    const auto* ended = std::get_if<sched::Ended>(&event);
+    if (stage == "driver" && ended != nullptr && ended->code == ErrorCode::preempted) ++preempted;
+  };
+  const LiveRun run = run_live(config, requests(), extra);
+  EXPECT_TRUE(run.state.complete);
+  EXPECT_EQ(run.failed, 0);
+  EXPECT_EQ(run.kv_blocks_held, 0);
+  EXPECT_EQ(run.slots_held, 0);
+  Answers out;
+  out.preempted = preempted;
+  for (const auto& [number, line] : run.answers) {
+    out.choices.push_back(nlohmann::json::parse(line)["response"]["body"]["choices"].dump());
+  }
+  return out;
+}
+
+TEST(Pressure, AnswersUnderPressureEqualTheUndisturbedOnes) {
+  using sched::Role;
+  const Answers free = answers(config_of({Role::both}, false));
+  ASSERT_EQ(free.choices.size(), static_cast<std::size_t>(kPrompts));
+  EXPECT_EQ(free.preempted, 0);
+  for (const auto& roles :
+       {std::vector<Role>{Role::both}, std::vector<Role>{Role::prefill, Role::decode}}) {
+    const Answers tight = answers(config_of(roles, true));
+    fmt::print("{} rank(s): {} preemptions\n", roles.size(), tight.preempted);
+    EXPECT_GE(tight.preempted, kPreemptionsAtLeast);
+    ASSERT_EQ(tight.choices.size(), free.choices.size());
+    for (std::size_t i = 0; i < free.choices.size(); ++i)
+      EXPECT_EQ(tight.choices[i], free.choices[i]) << "request " << i;
+  }
+}
+
+// -- the executable
+// --------------------------------------------------------------------------------
+
+/// Choices by custom_id, and the summary.
+struct Job {
+  int exit_code = -1;
+  std::map<std::string, std::string> choices;
+  nlohmann::json summary;
+};
+
+Job run_batch(const app::TemporaryFolder& folder, const std::string& flags) {
+  const std::string command =
+      fmt::format("cd '{}' && '{}' batch --quiet --restart --model '{}' --input in.jsonl "
+                  "--output out.jsonl --summary s.json --set limits.sequences_max=8 "
+                  "--set kv.block_tokens=16 --set kv.reserve_quantile=0.3 {} </dev/null",
+                  folder.path(""), TROUPE_EXECUTABLE, kModel, flags);
+  Job job;
+  const int state = std::system(command.c_str());
+  job.exit_code = WIFEXITED(state) ? WEXITSTATUS(state) : -1;
+  for (const std::string& text : app::lines_of(folder.read("out.jsonl"))) {
+    const auto line = nlohmann::json::parse(text);
+    job.choices[line["custom_id"]] = line["response"]["body"]["choices"].dump();
+  }
+  job.summary = nlohmann::json::parse(folder.read("s.json"));
+  return job;
+}
+
+TEST(Pressure, TheSummaryOfABatchCountsPreemptions) {
+  const app::TemporaryFolder folder;
+  std::string input;
+  std::int64_t number = 0;
+  for (const auto& [endpoint, body] : requests()) {
+    const bool chat = endpoint == text::Endpoint::chat_completions;
+    input += fmt::format(
+        "{{\"custom_id\": \"r{}\", \"method\": \"POST\", \"url\": \"/v1/{}\", \"body\": {}}}\n",
+        number++, chat ? "chat/completions" : "completions", body);
+  }
+  folder.write("in.jsonl", input);
+  const Job free = run_batch(folder, "--set kv.memory=48MiB");
+  const Job tight = run_batch(folder, "--set kv.memory=448KiB");
+  EXPECT_EQ(free.exit_code, 0);
+  EXPECT_EQ(tight.exit_code, 0);
+  EXPECT_EQ(free.summary["run"]["preemptions"], 0);
+  EXPECT_GE(tight.summary["run"]["preemptions"], kPreemptionsAtLeast);
+  ASSERT_EQ(free.choices.size(), static_cast<std::size_t>(kPrompts));
+  EXPECT_EQ(tight.choices, free.choices);
+}
+
+} // namespace
+} // namespace troupe::test
