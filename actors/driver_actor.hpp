@@ -12,6 +12,12 @@
 
 namespace troupe::actors {
 
+/// Hears of each request on the driver's thread. Either may be empty.
+struct RequestWatch {
+  std::function<void(const sched::Arrive&)> arrives;
+  std::function<void(const sched::Finish&)> finishes;
+};
+
 struct DriverConfig {
   ShellContext context;
   sched::DriverOptions options;
@@ -20,7 +26,7 @@ struct DriverConfig {
   std::int64_t inflight_max = 256; ///< Lines in work at once.
   std::int64_t succeeded = 0;      ///< Lines done by earlier runs.
   std::int64_t failed = 0;
-  std::function<void(std::int64_t ttft_us, std::int64_t tpot_us)> on_times; ///< tpot -1: none.
+  RequestWatch watch;
 };
 
 struct DriverState : Shell<sched::DriverStage> {
@@ -29,11 +35,13 @@ struct DriverState : Shell<sched::DriverStage> {
   std::map<RequestId, RenderedChoice> ready; ///< Rendered, waiting for room in the system.
   JobState job;
   bool closing = false;
-  std::function<void(std::int64_t, std::int64_t)> on_times;
+  std::string no_rank; ///< Why no request can run any more; "" while one can.
+  RequestWatch watch;
 };
 
-/// Takes Tokens, Ended, Load, RankUp, RankDown of stages and ranks; Lines, Written, StoreState of
-/// the store; Rendered, Answer, StopFound of the text worker; Interrupt from outside.
+/// Takes Tokens, Ended, Load, RankUp of stages and ranks; RankDown, NoRankLeft of the supervisor;
+/// Lines, Written, StoreState of the store; Rendered, Answer, StopFound of the text worker;
+/// Interrupt from outside.
 caf::behavior driver_actor(caf::stateful_actor<DriverState>* self, DriverConfig config);
 
 } // namespace troupe::actors

@@ -83,7 +83,8 @@ std::vector<std::int64_t> JobWindow::stop_all() {
 }
 
 bool JobWindow::drained() const noexcept {
-  return lines_.empty() && asked_ == 0 && (end_ || interrupted_);
+  // An interrupted job waits for no lines: standard input may never give any.
+  return lines_.empty() && (interrupted_ || (end_ && asked_ == 0));
 }
 
 std::int64_t JobWindow::started_requests(std::int64_t line) const {

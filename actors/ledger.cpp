@@ -118,8 +118,15 @@ void Ledger::flush() {
   state_->write_out();
 }
 
-std::int64_t Ledger::records() const noexcept { return state_->records + state_->buffered; }
-std::int64_t Ledger::lost() const noexcept { return state_->lost; }
+std::int64_t Ledger::records() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->records + state_->buffered;
+}
+
+std::int64_t Ledger::lost() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->lost;
+}
 
 std::string ledger_line(const sched::Record& record, std::uint64_t number, std::int64_t now_us) {
   std::string line = fmt::format(

@@ -27,8 +27,8 @@ public:
   /// Writes what is buffered.
   void flush();
 
-  std::int64_t records() const noexcept;
-  std::int64_t lost() const noexcept; ///< Records that could not be written.
+  std::int64_t records() const;
+  std::int64_t lost() const; ///< Records that could not be written.
 
   struct State;
   explicit Ledger(std::unique_ptr<State> state);

@@ -3,6 +3,7 @@
 #include "engine/inspect.hpp"
 
 #include "engine/kv/layout.hpp"
+#include "engine/model/facts.hpp"
 #include "engine/model/identity.hpp"
 
 #include <array>
@@ -97,6 +98,10 @@ Result<InspectFacts> inspect_checkpoint(const std::string& folder, const Inspect
     facts.memory.push_back(memory_of(facts.config, format, options));
   }
   return facts;
+}
+
+Result<ModelFacts> model_facts(const InspectFacts& facts, const EngineOptions& options) {
+  return facts_of(facts.config, facts.identity, options);
 }
 
 } // namespace troupe::engine

@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "engine/engine.hpp"
 #include "engine/model/config.hpp"
 #include "engine/model/inventory.hpp"
 #include "schedulers/core/result.hpp"
@@ -65,6 +66,9 @@ struct InspectFacts {
 ///   Cost     full size (96,085 tensors) in well under a minute and a few hundred MB
 ///   Errors   those of read_model_config and Checkpoint::open
 Result<InspectFacts> inspect_checkpoint(const std::string& folder, const InspectOptions& options);
+
+/// What describe_model says about the checkpoint, without reading it a second time.
+Result<ModelFacts> model_facts(const InspectFacts& facts, const EngineOptions& options);
 
 /// For a person: a page of text; long lists of names are cut and counted.
 std::string inspect_text(const InspectFacts& facts);

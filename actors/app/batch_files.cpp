@@ -1,7 +1,5 @@
 #include "actors/app/batch_files.hpp"
 
-#include <xxhash.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -19,30 +17,6 @@ namespace {
 constexpr std::size_t kBufferBytes = 256 << 10;
 constexpr char kByteOrderMark[] = "\xEF\xBB\xBF";
 
-struct HashDeleter {
-  void operator()(XXH3_state_t* state) const noexcept { XXH3_freeState(state); }
-};
-
-/// XXH3-128 over bytes that come in pieces.
-class StreamHash {
-public:
-  StreamHash() : state_(XXH3_createState()) {
-    TROUPE_CHECK(state_ != nullptr, "out of memory");
-    reset();
-  }
-  void reset() { XXH3_128bits_reset(state_.get()); }
-  void add(std::string_view bytes) {
-    XXH3_128bits_update(state_.get(), bytes.data(), bytes.size());
-  }
-  Digest digest() const noexcept {
-    const XXH128_hash_t hash = XXH3_128bits_digest(state_.get());
-    return {hash.high64, hash.low64};
-  }
-
-private:
-  std::unique_ptr<XXH3_state_t, HashDeleter> state_;
-};
-
 bool is_blank(std::string_view text) noexcept {
   return text.find_first_not_of(" \t\r") == std::string_view::npos;
 }
@@ -52,11 +26,6 @@ Error io_failure(const std::string& path, const char* action) {
 }
 
 } // namespace
-
-Digest digest_of(std::string_view bytes) noexcept {
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-  return {hash.high64, hash.low64};
-}
 
 std::string hex(const Digest& digest) {
   static constexpr char kDigits[] = "0123456789abcdef";
@@ -73,7 +42,7 @@ Result<Digest> digest_of_file(const std::string& path) {
   if (fd < 0) {
     return io_failure(path, "open");
   }
-  StreamHash hash;
+  StreamDigest hash;
   std::vector<char> buffer(kBufferBytes);
   ssize_t got = 0;
   while ((got = ::read(fd, buffer.data(), buffer.size())) != 0) {
@@ -106,7 +75,7 @@ struct LineReader::State {
   std::size_t filled = 0;
   bool at_eof = false;
   std::int64_t bytes_read = 0;
-  StreamHash input_hash;
+  StreamDigest input_hash;
 
   bool is_mark_checked = false; ///< Whether the file begins with a byte-order mark is known.
   bool is_started = false;      ///< A line is being collected.
@@ -117,7 +86,7 @@ struct LineReader::State {
   bool holds_return = false;    ///< A '\r' that is text only when more follows. Too long only.
   bool is_all_blank = true;     ///< Too long only.
   std::string text;
-  StreamHash line_hash;
+  StreamDigest line_hash;
 
   ~State() {
     if (fd >= 0 && !is_standard_input) {
@@ -332,7 +301,7 @@ Result<LineFetcher> LineFetcher::open(const std::string& path) {
 }
 
 Status LineFetcher::fetch(InputLine& line) {
-  StreamHash hash;
+  StreamDigest hash;
   std::string chunk;
   line.text.clear();
   std::int64_t done = 0;
@@ -384,6 +353,17 @@ std::string full_name(const std::string& path) {
   return error ? path : full.string();
 }
 
+/// Whether the file, or the folder it is to be made in, may be written: also by the mount.
+Status check_permission(const std::string& path, const std::string& place, int mode,
+                        const char* what) {
+  if (::access(place.c_str(), mode) == 0) {
+    return {};
+  }
+  return {ErrorCode::bad_argument, path + ": cannot write the " + what + ": " + place + ": " +
+                                       std::strerror(errno) +
+                                       "; give a path that this user may write"};
+}
+
 Status check_writable_path(const std::string& path, const char* what) {
   if (path.empty()) {
     return {ErrorCode::bad_argument, std::string("the ") + what + " path is empty"};
@@ -391,7 +371,7 @@ Status check_writable_path(const std::string& path, const char* what) {
   struct stat facts {};
   if (::stat(path.c_str(), &facts) == 0) {
     if (S_ISREG(facts.st_mode)) {
-      return {};
+      return check_permission(path, path, W_OK, what);
     }
     return {ErrorCode::bad_argument, path + ": the " + what +
                                          " path is no regular file, which a job needs to go on "
@@ -405,7 +385,7 @@ Status check_writable_path(const std::string& path, const char* what) {
     return {ErrorCode::not_found,
             path + ": the folder " + folder + " does not exist; make it first"};
   }
-  return {};
+  return check_permission(path, folder, W_OK | X_OK, what);
 }
 
 } // namespace

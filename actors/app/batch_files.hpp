@@ -4,7 +4,7 @@
 
 #pragma once
 
-#include "schedulers/core/digest.hpp"
+#include "actors/digest.hpp"
 #include "schedulers/core/result.hpp"
 
 #include <cstdint>
@@ -15,9 +15,6 @@
 #include <vector>
 
 namespace troupe::app {
-
-/// XXH3-128 of some bytes.
-Digest digest_of(std::string_view bytes) noexcept;
 
 /// 32 hex digits.
 std::string hex(const Digest& digest);

@@ -3,8 +3,10 @@
 #include "actors/app/commands.hpp"
 #include "actors/app/job_setup.hpp"
 #include "actors/app/local_system.hpp"
+#include "actors/app/metrics_file.hpp"
 #include "actors/app/progress.hpp"
 #include "actors/app/signals.hpp"
+#include "actors/app/steady_clock.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -21,12 +23,6 @@ namespace {
 std::int64_t wall_clock_us() {
   return std::chrono::duration_cast<std::chrono::microseconds>(
              std::chrono::system_clock::now().time_since_epoch())
-      .count();
-}
-
-std::int64_t steady_us() {
-  return std::chrono::duration_cast<std::chrono::microseconds>(
-             std::chrono::steady_clock::now().time_since_epoch())
       .count();
 }
 
@@ -108,15 +104,74 @@ private:
   int level_ = 0;
 };
 
+/// The registry of a run and the file it goes to: on the interval, and at the end.
+class MetricsWriter {
+public:
+  explicit MetricsWriter(const JobSetup& setup)
+      : file_(setup.config.metrics.file, setup.config.metrics.interval_s * 1'000'000) {
+    if (!file_.is_wanted()) return;
+    const std::filesystem::path folder = setup.config.model.path + "/";
+    registry_ = std::make_shared<actors::Metrics>(
+        folder.lexically_normal().parent_path().filename().string(), setup.config.cluster.name,
+        setup.model.context_max);
+  }
+
+  /// Null when no file is wanted.
+  const std::shared_ptr<actors::Metrics>& registry() const noexcept { return registry_; }
+
+  void poll(const LocalSystem& system, const actors::JobState& job) {
+    if (file_.is_due(steady_us())) write(system, job);
+  }
+  void write(const LocalSystem& system, const actors::JobState& job) {
+    if (!registry_) return;
+    actors::MetricsSample sample;
+    sample.lines_succeeded = job.succeeded;
+    sample.lines_failed = job.failed;
+    sample.requests_running = job.running;
+    sample.requests_waiting = job.waiting;
+    sample.prompt_tokens = job.prompt_tokens;
+    sample.output_tokens = job.output_tokens;
+    system.add_to(sample);
+    write(std::move(sample));
+  }
+  /// Of a job without a running system.
+  void write(const JobFacts& facts) {
+    if (!registry_) return;
+    actors::MetricsSample sample;
+    sample.lines_succeeded = facts.succeeded;
+    sample.lines_failed = facts.failed;
+    write(std::move(sample));
+  }
+
+private:
+  void write(actors::MetricsSample sample) {
+    sample.write_failures = file_.failures();
+    registry_->sample(sample);
+    file_.write(registry_->text(), steady_us());
+  }
+
+  MetricsFile file_;
+  std::shared_ptr<actors::Metrics> registry_;
+};
+
 int exit_code_of(const actors::JobState& last, const JobFacts& facts) {
   if (last.code != ErrorCode::ok) return kExitFailed;
   if (!last.complete) return last_signal_exit_code();
   return facts.failed > 0 ? kExitPartial : kExitDone;
 }
 
+/// How to go on after what the journal does not know of; it says so itself of what it does.
+std::string how_to_go_on(const actors::JobState& last, const BatchPaths& paths) {
+  if (last.code != ErrorCode::rank_lost && last.code != ErrorCode::no_rank) return {};
+  return paths.input == "-" ? "; a job on standard input cannot go on, use a file to be able to"
+                            : "; the same command goes on";
+}
+
 int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& paths,
             const std::shared_ptr<BatchJob>& job, std::vector<OpenedRank> ranks) {
+  MetricsWriter metrics(setup);
   SystemOptions options;
+  options.metrics = metrics.registry();
   options.config = setup.config;
   options.policies = setup.policies;
   options.registry = setup.registry;
@@ -141,10 +196,13 @@ int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& p
     last = state;
     std::fputs(progress.update(progress_of(state, total), steady_us()).c_str(), stderr);
   };
-  while (system.receive(on_state, [](const actors::Piece&) {}))
+  while (system.receive(on_state, [](const actors::Piece&) {})) {
     interrupter.poll();
+    metrics.poll(system, last);
+  }
   std::fputs(progress.clear().c_str(), stderr);
   system.stop();
+  metrics.write(system, last);
 
   const JobFacts& facts = job->facts();
   const RunEnd end = last.code != ErrorCode::ok ? RunEnd::failed
@@ -156,9 +214,11 @@ int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& p
   summary.run_completion_tokens = last.output_tokens;
   system.add_to(summary);
   const int exit_code = report(arguments, summary, exit_code_of(last, facts));
-  if (last.code != ErrorCode::ok) return fail(exit_code, last.message);
-  if (!last.complete) return fail(exit_code, "stopped before the end; the same command goes on");
-  return exit_code;
+  if (last.code != ErrorCode::ok) return fail(exit_code, last.message + how_to_go_on(last, paths));
+  if (last.complete) return exit_code;
+  return fail(exit_code, paths.input == "-"
+                             ? "stopped before the end; a job on standard input cannot go on"
+                             : "stopped before the end; the same command goes on");
 }
 
 /// On a terminal --restart asks before results are thrown away.
@@ -173,21 +233,36 @@ bool may_restart(const BatchArguments& arguments, const BatchPaths& paths) {
   return answer == 'y' || answer == 'Y';
 }
 
-Status check_paths(const BatchArguments& arguments, const BatchPaths& paths) {
-  if (Status ok = check_batch_paths(paths); !ok.ok()) return ok;
-  if (arguments.summary.empty()) return {};
-  const std::filesystem::path folder = std::filesystem::absolute(arguments.summary).parent_path();
-  if (::access(folder.c_str(), W_OK | X_OK) != 0) {
-    return {ErrorCode::bad_argument, "--summary: cannot write into the folder " + folder.string() +
-                                         "; make it, or give another path"};
-  }
+/// A report is written over whatever is there: it must not be a file of the job.
+Status check_report(const char* flag, const std::string& report, const BatchPaths& paths) {
+  if (report.empty()) return {};
   for (const std::string& file : {paths.input, paths.output, paths.errors, paths.journal}) {
-    if (file.empty() || !is_same_file(file, arguments.summary)) continue;
-    return {ErrorCode::bad_argument, arguments.summary +
-                                         ": the summary would be the same file as " + file +
-                                         "; give it its own path"};
+    if (file.empty() || !is_same_file(file, report)) continue;
+    return {ErrorCode::bad_argument, fmt::format("{}: {} would be the same file as {}; give it its "
+                                                 "own path",
+                                                 report, flag, file)};
   }
   return {};
+}
+
+Status check_paths(const BatchArguments& arguments, const BatchPaths& paths) {
+  if (Status ok = check_batch_paths(paths); !ok.ok()) return ok;
+  if (Status ok = check_report("--summary", arguments.summary, paths); !ok.ok()) return ok;
+  if (arguments.summary.empty()) return {};
+  const std::filesystem::path folder = std::filesystem::absolute(arguments.summary).parent_path();
+  if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
+  return {ErrorCode::bad_argument, "--summary: cannot write into the folder " + folder.string() +
+                                       "; make it, or give another path"};
+}
+
+/// The metrics file, which the configuration may name too.
+Status check_metrics_path(const BatchArguments& arguments, const std::string& metrics,
+                          const BatchPaths& paths) {
+  if (Status ok = check_report("the metrics file", metrics, paths); !ok.ok()) return ok;
+  if (metrics.empty() || arguments.summary.empty() || !is_same_file(metrics, arguments.summary))
+    return {};
+  return {ErrorCode::bad_argument,
+          metrics + ": metrics and summary would be the same file; give each its own path"};
 }
 
 } // namespace
@@ -201,6 +276,9 @@ int command_batch(const BatchArguments& arguments) {
   if (!may_restart(arguments, paths)) return fail(kExitRefused, "nothing was changed");
   auto setup = set_up(arguments.common, arguments.model, arguments.policies);
   if (!setup.ok()) return fail(exit_code_of(setup.error()), setup.error().message);
+  if (!arguments.metrics.empty()) setup->config.metrics.file = arguments.metrics;
+  if (const Status ok = check_metrics_path(arguments, setup->config.metrics.file, paths); !ok.ok())
+    return fail(kExitRefused, ok.error().message);
   auto job = open_job(arguments, *setup, paths);
   if (!job.ok()) {
     return fail(exit_code_of(job.error()), job.error().message);
@@ -210,6 +288,7 @@ int command_batch(const BatchArguments& arguments) {
   if ((*job)->facts().is_finished) {
     if (!arguments.common.quiet) std::fputs("troupe: already complete\n", stderr);
     const JobFacts& facts = (*job)->facts();
+    MetricsWriter(*setup).write(facts);
     return report(arguments, job_summary(facts, RunEnd::already_complete),
                   facts.failed > 0 ? kExitPartial : kExitDone);
   }

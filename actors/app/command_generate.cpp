@@ -123,8 +123,11 @@ public:
     bool running = true;
     while (!job_->take(result)) {
       if (!running || signals_seen() > 0) return false;
-      running = system_->receive([](const actors::JobState&) {},
-                                 [&](const actors::Piece& piece) { printer_.print(piece); });
+      running = system_->receive(
+          [](const actors::JobState& state) {
+            if (state.code != ErrorCode::ok) fail(kExitFailed, state.message);
+          },
+          [&](const actors::Piece& piece) { printer_.print(piece); });
     }
     printer_.end();
     const Json line = Json::parse(result.text);

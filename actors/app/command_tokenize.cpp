@@ -22,14 +22,14 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// A line of output; an error stands in its place.
+/// A line of output, or the error that stands in its place.
 struct Answered {
   std::string text;
-  bool is_error = false;
+  text::Refusal error;
 };
 
 Answered refused(const std::string& message) {
-  return {error_body(message, "invalid_request_error", "", "invalid_line"), true};
+  return {{}, text::RequestError{400, message, {}, "invalid_line"}};
 }
 
 std::string ids_json(const std::vector<std::int32_t>& ids) {
@@ -66,7 +66,9 @@ public:
       return chat(line.text);
     }
     const Json json = Json::parse(line.text, nullptr, false);
-    if (json.is_discarded() || !json.is_object()) {
+    // The JSON reader takes a zero byte for the end of its input.
+    const bool has_zero = line.text.find('\0') != std::string::npos;
+    if (has_zero || json.is_discarded() || !json.is_object()) {
       return refused("the line is no JSON object; expected {\"text\": ...}, or {\"ids\": [...]} "
                      "with --decode");
     }
@@ -84,7 +86,7 @@ private:
     if (!ids) {
       return refused(ids.error().message);
     }
-    return {"{\"ids\": " + ids_json(*ids) + "}"};
+    return {"{\"ids\": " + ids_json(*ids) + "}", {}};
   }
 
   Answered decode(const Json& json) const {
@@ -103,13 +105,13 @@ private:
       ids.push_back(id.get<std::int32_t>());
     }
     const std::string text = text::decode(tokenizer_, ids, text::SpecialTokens::keep);
-    return {"{\"text\": " + json_string(text) + "}"};
+    return {"{\"text\": " + json_string(text) + "}", {}};
   }
 
   Answered chat(const std::string& body) const {
     const auto parsed = text::parse_request_body(text::Endpoint::chat_completions, body, rules_);
     if (!parsed.ok()) {
-      return {error_body(*parsed.error), true};
+      return {{}, parsed.error};
     }
     const auto segments = text::render_chat(parsed.body.chat, *format_);
     if (!segments) {
@@ -120,7 +122,8 @@ private:
       return refused(ids.error().message);
     }
     return {"{\"prompt\": " + json_string(text::prompt_text(*segments)) +
-            ", \"ids\": " + ids_json(*ids) + "}"};
+                ", \"ids\": " + ids_json(*ids) + "}",
+            {}};
   }
 
   const TokenizeArguments& arguments_;
@@ -143,13 +146,13 @@ int command_tokenize(const TokenizeArguments& arguments) {
   const std::filesystem::path path = folder;
   auto tokenizer = text::Tokenizer::load((path / "tokenizer.json").string());
   if (!tokenizer) {
-    return fail(kExitRefused, tokenizer.error().message);
+    return fail(exit_code_of(tokenizer.error()), tokenizer.error().message);
   }
   std::optional<text::ChatFormat> format;
   if (arguments.chat) {
     auto read = text::load_chat_format((path / "encoding.json").string());
     if (!read) {
-      return fail(kExitRefused, read.error().message);
+      return fail(exit_code_of(read.error()), read.error().message);
     }
     format = std::move(*read);
   }
@@ -170,9 +173,11 @@ int command_tokenize(const TokenizeArguments& arguments) {
     if (*state == ReadState::end) {
       return exit_code;
     }
-    const Answered answered = answerer.answer(line);
-    if (answered.is_error) {
+    Answered answered = answerer.answer(line);
+    if (answered.error) {
       exit_code = kExitPartial;
+      answered.error->message.insert(0, "line " + std::to_string(line.number) + ": ");
+      answered.text = error_body(*answered.error);
     }
     if (std::puts(answered.text.c_str()) < 0) {
       return fail(kExitFailed, "cannot write to standard output");

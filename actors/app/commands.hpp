@@ -40,6 +40,7 @@ struct BatchArguments {
   std::string order = "completion"; ///< "completion" or "input".
   std::int64_t inflight_max = 0;    ///< 0 = as configured.
   std::string summary;
+  std::string metrics; ///< "" = as configured.
   bool restart = false;
   bool check = false;
 };
@@ -107,6 +108,9 @@ int check_batch_input(const BatchArguments& arguments);
 /// Exit code of an error found before anything ran: 1 when a file or the model cannot be read,
 /// 2 when what was asked for cannot be done.
 int exit_code_of(const Error& error) noexcept;
+
+/// Whether a hanging thread was left behind: the process then ends without destructors.
+bool left_threads() noexcept;
 
 /// Prints "troupe: MESSAGE" to standard error and returns `exit_code`.
 int fail(int exit_code, std::string_view message);

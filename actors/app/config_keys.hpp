@@ -77,6 +77,8 @@ void visit_limits(Limits& limits, Visitor& visitor) {
   visitor.size("line_bytes_max", limits.line_bytes_max, IntegerRange{1024, 1LL << 30});
   visitor.integer("attempts_max", limits.attempts_max, IntegerRange{1, 1000});
   visitor.integer("lease_ms", limits.lease_ms, IntegerRange{100, 3'600'000});
+  visitor.integer("rank_restarts_max", limits.rank_restarts_max, IntegerRange{0, 1'000'000});
+  visitor.integer("heartbeat_ms", limits.heartbeat_ms, IntegerRange{10, 60'000});
 }
 
 template <class Sampling, class Visitor>
@@ -124,6 +126,9 @@ void visit_tables(Config& config, Visitor& visitor) {
   visitor.table("journal");
   visitor.names("sync", config.journal.sync, kSyncNames);
   visitor.integer("flush_ms", config.journal.flush_ms, IntegerRange{1, 60'000});
+  visitor.table("metrics");
+  visitor.path("file", config.metrics.file);
+  visitor.integer("interval_s", config.metrics.interval_s, IntegerRange{1, 86'400});
   visitor.table("log");
   visitor.choice("level", config.log_level, {"trace", "debug", "info", "warn", "error"});
 }

@@ -21,27 +21,44 @@ bool all_null(const SystemConfig& config) {
 }
 
 /// What can be known to be wrong before weights are read: memory settings, missing tensors.
-Status check_checkpoint(const SystemConfig& config) {
-  const auto facts =
-      engine::inspect_checkpoint(config.model.path, {config.kv.block_tokens, config.kv.memory_bytes,
-                                                     config.limits.sequences_max});
-  if (!facts.ok()) return facts.status();
+Status check_checkpoint(const engine::InspectFacts& facts, const SystemConfig& config) {
   const std::string format = config.model.activation_quant == "off" ? "f32" : "packed";
-  for (const engine::KvMemory& memory : facts->memory) {
+  for (const engine::KvMemory& memory : facts.memory) {
     if (memory.kv_format == format && !memory.problem.empty()) {
       return {ErrorCode::bad_argument, "kv: " + memory.problem};
     }
   }
-  if (facts->complete()) return {};
+  if (facts.complete()) return {};
   return {ErrorCode::bad_checkpoint, config.model.path +
                                          ": tensors are missing or wrong; `troupe inspect " +
                                          config.model.path + "` lists them"};
+}
+
+/// Configuration and headers of the checkpoint, read once; the null device needs no weights.
+Result<engine::ModelFacts> read_model(const SystemConfig& config) {
+  const engine::EngineOptions options = engine_options(config, config.ranks.front());
+  if (all_null(config)) return engine::describe_model(options, false);
+  const auto facts =
+      engine::inspect_checkpoint(config.model.path, {config.kv.block_tokens, config.kv.memory_bytes,
+                                                     config.limits.sequences_max});
+  if (!facts.ok()) return facts.error();
+  auto model = engine::model_facts(*facts, options);
+  if (!model.ok()) return model.error();
+  if (Status good = check_checkpoint(*facts, config); !good.ok()) return good.error();
+  return model;
 }
 
 Result<TextOptions> text_options(const SystemConfig& config, const engine::ModelFacts& model) {
   const std::filesystem::path folder = config.model.path;
   auto tokenizer = text::Tokenizer::load((folder / "tokenizer.json").string());
   if (!tokenizer.ok()) return tokenizer.error();
+  if ((*tokenizer)->vocab_size() > model.vocab) {
+    return Error{ErrorCode::bad_checkpoint,
+                 fmt::format("{}: found ids up to {}, expected less than vocab_size = {} of "
+                             "config.json; the files are of two models, fetch both again",
+                             (folder / "tokenizer.json").string(), (*tokenizer)->vocab_size() - 1,
+                             model.vocab)};
+  }
   TextOptions out;
   out.tokenizer = std::move(*tokenizer);
   auto format = text::load_chat_format((folder / "encoding.json").string());
@@ -117,13 +134,9 @@ Result<JobSetup> set_up(const CommonArguments& common, const std::string& model,
     if (!set.ok()) return Error{ErrorCode::bad_argument, error_lines(set.errors)};
     setup.policies = std::move(set.set);
   }
-  auto facts =
-      engine::describe_model(engine_options(config, config.ranks.front()), !all_null(config));
-  if (!facts.ok()) return facts.error();
-  setup.model = std::move(*facts);
-  if (!all_null(config)) {
-    if (Status good = check_checkpoint(config); !good.ok()) return good.error();
-  }
+  auto model_facts = read_model(config);
+  if (!model_facts.ok()) return model_facts.error();
+  setup.model = std::move(*model_facts);
   auto text = text_options(config, setup.model);
   if (!text.ok()) return text.error();
   setup.text = std::move(*text);

@@ -36,7 +36,7 @@ actors::JobLine job_line(const JobFacts& facts, const PendingLine& pending) {
 }
 
 void read_lines(Self& self, const JournalWriterConfig& config, std::int64_t count) {
-  if (self.state.failed) return;
+  if (self.state.failed || self.state.closed) return;
   Result<NextLines> next = self.state.job->next_lines(count);
   if (!next.ok()) return fail(self, config, next.error());
   if (next->lines.empty() && !next->at_end) {
@@ -69,6 +69,7 @@ void flush(Self& self, const JournalWriterConfig& config) {
 void close(Self& self, const JournalWriterConfig& config, bool finished) {
   flush(self, config);
   if (self.state.failed) return;
+  self.state.closed = true;
   const Status status = finished ? self.state.job->finish() : self.state.job->stop();
   if (!status.ok()) return fail(self, config, status.error());
   tell_driver(self, config, actors::StoreState{});

@@ -25,6 +25,7 @@ struct JournalWriterState {
   std::vector<LineResult> waiting; ///< Bounded by the lines in work.
   bool timer_set = false;
   bool failed = false;
+  bool closed = false; ///< No line is read any more.
 };
 
 /// Takes ReadLines, Answer, CloseJob from the driver.

@@ -1,12 +1,11 @@
 #include "actors/app/summary.hpp"
 
+#include "actors/app/replace_file.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
 
 namespace troupe::app {
 
@@ -110,6 +109,10 @@ std::string summary_text(const RunSummary& summary) {
     out += fmt::format("\n  {:<11}{} preemptions; kv.memory is tight", "kv", summary.preemptions);
   }
   out += fmt::format("\n  {:<11}{}\n", "wall time", duration(summary.wall_us));
+  if (summary.rank_restarts > 0) {
+    out += fmt::format("  {:<11}{} times a lost rank was started again; the log says why\n",
+                       "restarts", summary.rank_restarts);
+  }
   if (has_idle_rank(summary)) {
     out += "  hint: a rank was busy less than 30 % of the time; for files like this one "
            "--config configs/throughput.toml (ranks with role \"both\") uses the machine better\n";
@@ -146,31 +149,13 @@ std::string summary_json(const RunSummary& summary) {
         {"preemptions", summary.preemptions},
         {"ttft", latency_json(summary.ttft)},
         {"tpot", latency_json(summary.tpot)},
+        {"rank_restarts", summary.rank_restarts},
         {"ranks", std::move(ranks)}}}};
   return document.dump(2, ' ', false, Json::error_handler_t::replace);
 }
 
 Status write_summary(const RunSummary& summary, const std::string& path) {
-  const std::string text = summary_json(summary) + "\n";
-  const std::string draft = path + ".tmp";
-  const auto failed = [&](const char* action) -> Status {
-    Status status{ErrorCode::io_error,
-                  path + ": cannot " + action + " the summary: " + std::strerror(errno)};
-    std::remove(draft.c_str());
-    return status;
-  };
-  std::FILE* file = std::fopen(draft.c_str(), "wb");
-  if (file == nullptr) {
-    return failed("create");
-  }
-  const bool is_written = std::fwrite(text.data(), 1, text.size(), file) == text.size();
-  if (std::fclose(file) != 0 || !is_written) {
-    return failed("write");
-  }
-  if (std::rename(draft.c_str(), path.c_str()) != 0) {
-    return failed("rename");
-  }
-  return {};
+  return replace_file(path, summary_json(summary) + "\n", "summary");
 }
 
 } // namespace troupe::app

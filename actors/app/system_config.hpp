@@ -83,8 +83,10 @@ struct LimitsConfig {
   std::int64_t preemptions_max = 8; ///< Of one request.
   std::int64_t inflight_max = 256;  ///< Batch lines in work at once.
   std::int64_t line_bytes_max = 16LL << 20;
-  std::int64_t attempts_max = 3; ///< Of one request, after losses.
-  std::int64_t lease_ms = 10000; ///< Of handed-over KV.
+  std::int64_t attempts_max = 3;      ///< Of one request, after losses.
+  std::int64_t lease_ms = 10000;      ///< Of handed-over KV.
+  std::int64_t rank_restarts_max = 3; ///< Of each rank in a run.
+  std::int64_t heartbeat_ms = 1000;   ///< How often ranks are looked at.
   bool operator==(const LimitsConfig&) const = default;
 };
 
@@ -103,6 +105,12 @@ struct JournalConfig {
   bool operator==(const JournalConfig&) const = default;
 };
 
+struct MetricsConfig {
+  std::string file; ///< Resolved; "" = none.
+  std::int64_t interval_s = 10;
+  bool operator==(const MetricsConfig&) const = default;
+};
+
 /// The resolved system file. Equal files give equal structs.
 struct SystemConfig {
   SystemConfig(); ///< The compiled-in defaults: one prefill and one decode rank.
@@ -117,6 +125,7 @@ struct SystemConfig {
   std::string policies_file; ///< Resolved; "" = the compiled-in set.
   LedgerConfig ledger;
   JournalConfig journal;
+  MetricsConfig metrics;
   std::string log_level = "info"; ///< trace, debug, info, warn, error.
 
   bool operator==(const SystemConfig&) const = default;

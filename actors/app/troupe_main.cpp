@@ -7,6 +7,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -127,6 +128,8 @@ private:
         ->check(CLI::Range(1, 1'000'000))
         ->type_name("N");
     sub->add_option("--summary", a.summary, "Writes the summary as JSON")->type_name("FILE");
+    sub->add_option("--metrics", a.metrics, "Prometheus text, rewritten while the job runs")
+        ->type_name("FILE");
     sub->add_flag("--restart", a.restart, "Begins anew, whatever this job has done");
     sub->add_flag("--check", a.check, "Only checks the input; bad lines on standard output");
     sub->callback([this] {
@@ -364,4 +367,9 @@ int troupe_main(int argc, char** argv) {
 
 } // namespace troupe::app
 
-int main(int argc, char** argv) { return troupe::app::troupe_main(argc, argv); }
+int main(int argc, char** argv) {
+  const int exit_code = troupe::app::troupe_main(argc, argv);
+  // A thread that hangs in an engine may still look at static objects.
+  if (troupe::app::left_threads()) std::_Exit(exit_code);
+  return exit_code;
+}

@@ -2,8 +2,6 @@
 
 #include "actors/records/handoff.pb.h"
 
-#include <xxhash.h>
-
 namespace troupe::actors {
 
 namespace {
@@ -105,11 +103,6 @@ Result<SequenceLog> decode_sequence_log(std::span<const std::byte> bytes) {
   work.sampling.new_tokens_min = in.new_tokens_min();
   work.sampling.ignore_eos = in.ignore_eos();
   return log;
-}
-
-Digest digest_of(std::span<const std::byte> bytes) {
-  const XXH128_hash_t hash = XXH3_128bits(bytes.data(), bytes.size());
-  return {hash.high64, hash.low64};
 }
 
 Digest digest_of(const HandoffRecord& record) {

@@ -2,9 +2,9 @@
 
 #pragma once
 
+#include "actors/digest.hpp"
 #include "actors/token_log.hpp"
 #include "engine/engine.hpp"
-#include "schedulers/core/digest.hpp"
 #include "schedulers/core/result.hpp"
 
 #include <cstddef>
@@ -30,8 +30,7 @@ Result<HandoffRecord> decode_handoff(const std::string& bytes);
 std::string encode(const SequenceLog& log);
 Result<SequenceLog> decode_sequence_log(std::span<const std::byte> bytes);
 
-/// XXH3-128.
-Digest digest_of(std::span<const std::byte> bytes);
+using troupe::digest_of;
 
 /// One digest over the digests of all regions: what Adopt compares with TransferDone.
 Digest digest_of(const HandoffRecord& record);

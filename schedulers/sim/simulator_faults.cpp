@@ -54,15 +54,15 @@ void Simulator::end_life(Place& place) {
   account(place);
 }
 
-void Simulator::tell_gone(RankRef rank, std::int64_t after_us) {
+void Simulator::tell_gone(RankRef rank, std::int64_t after_us, bool comes_back) {
   for (const Peer to : {Peer::driver, Peer::chunker, Peer::balancer}) {
     post(now_us_ + after_us + network_.delay_us(world_.rng),
-         {What::event, node_of(to, {}), {}, 0, RankDown{rank, ErrorCode::rank_lost}});
+         {What::event, node_of(to, {}), {}, 0, RankDown{rank, ErrorCode::rank_lost, comes_back}});
   }
 }
 
 void Simulator::give_up(Place& place) {
-  tell_gone({place.options.rank.rank, place.incarnation}, 0);
+  tell_gone({place.options.rank.rank, place.incarnation}, 0, true);
   place.given_up.push_back(std::move(place.life));
   end_life(place);
   start_life(place);
@@ -114,7 +114,8 @@ void Simulator::fault_begins(std::size_t number) {
   }
   switch (fault.kind) {
   case FaultKind::kill:
-    tell_gone({fault.rank, place.incarnation}, std::max<std::int64_t>(0, fault.noticed_us));
+    tell_gone({fault.rank, place.incarnation}, std::max<std::int64_t>(0, fault.noticed_us),
+              fault.for_us >= 0);
     end_life(place);
     break;
   case FaultKind::pause:

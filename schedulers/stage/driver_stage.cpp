@@ -47,6 +47,8 @@ struct DriverStage::State {
   DriverCounts counts;
   std::map<RequestId, Entry> live;
   std::map<RankId, RankUp> ranks;
+  std::map<RankId, Incarnation> dead; ///< Newest life of each rank that ended.
+  std::string no_rank;                ///< Why nothing can run any more; "" while it can.
   std::map<RankId, std::int64_t> rank_progress_us; ///< Last token or chunk of a rank.
   AnswerLengths lengths;
   LoadView load;
@@ -83,6 +85,14 @@ struct DriverStage::State {
     if (found != live.end() && found->second.ref == ref) return &found->second;
     ++counts.stale_dropped;
     return nullptr;
+  }
+
+  /// Whether a message of that life still counts.
+  bool lives(RankRef rank) {
+    const auto died = dead.find(rank.rank);
+    if (died == dead.end() || died->second < rank.incarnation) return true;
+    ++counts.stale_dropped;
+    return false;
   }
 
   void moved(Entry& entry, std::int64_t now_us) {
@@ -344,6 +354,10 @@ void DriverStage::on(const Arrive& event, std::int64_t now_us, Effects& effects)
              effects);
     return;
   }
+  if (!s.no_rank.empty()) {
+    s.refuse(event, ErrorCode::no_rank, s.no_rank, now_us, effects);
+    return;
+  }
   if (static_cast<std::int64_t>(s.live.size()) >= s.options.requests_max) {
     s.refuse(event, ErrorCode::rejected,
              "limits.requests_max = " + std::to_string(s.options.requests_max) +
@@ -375,6 +389,7 @@ void DriverStage::on(const Arrive& event, std::int64_t now_us, Effects& effects)
 
 void DriverStage::on(const Tokens& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
+  if (!s.lives(event.rank)) return;
   s.progress_us = now_us;
   s.rank_progress_us[event.rank.rank] = now_us;
   std::map<RequestId, std::vector<const TokenRow*>> by_request;
@@ -387,6 +402,7 @@ void DriverStage::on(const Tokens& event, std::int64_t now_us, Effects& effects)
 
 void DriverStage::on(const Ended& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
+  if (event.rank != RankRef{} && !s.lives(event.rank)) return;
   Entry* entry = s.current(event.ref);
   if (entry == nullptr) return;
   if (event.code == ErrorCode::preempted) {
@@ -445,11 +461,14 @@ void DriverStage::on(const RankUp& event, std::int64_t now_us, Effects& /*effect
     ++s.counts.stale_dropped;
     return;
   }
+  if (!s.lives(event.rank)) return;
   s.ranks[event.rank.rank] = event;
 }
 
 void DriverStage::on(const RankDown& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
+  if (!s.lives(event.rank)) return;
+  s.dead[event.rank.rank] = event.rank.incarnation;
   // Chunker and balancer end what they know the rank held. A request whose tokens came from there
   // is lost for certain: nobody else has its next one.
   std::vector<RequestId> lost;
@@ -459,6 +478,16 @@ void DriverStage::on(const RankDown& event, std::int64_t now_us, Effects& effect
   for (const RequestId request : lost) {
     s.lose(s.live.at(request), ErrorCode::rank_lost, s.rank_name(event.rank) + " is gone", now_us,
            effects);
+  }
+}
+
+void DriverStage::on(const NoRankLeft& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  s.no_rank = event.detail;
+  while (!s.live.empty()) {
+    const auto& [request, entry] = *s.live.begin();
+    s.cancel(entry, ErrorCode::no_rank, effects);
+    s.finish(request, ErrorCode::no_rank, EndReason::none, event.detail, now_us, effects);
   }
 }
 

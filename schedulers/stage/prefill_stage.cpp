@@ -546,11 +546,14 @@ void PrefillStage::on(const RankUp& event, std::int64_t now_us, Effects& effects
 
 void PrefillStage::on(const RankDown& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
-  if (s.book.current(event.rank) == nullptr) {
+  if (const RankEntry* rank = s.book.current(event.rank)) {
+    const RankUp up = rank->up;
+    s.rank_gone(event.rank, now_us, effects);
+    if (event.comes_back) s.book.expect_back(up);
+  } else if (event.comes_back || !s.book.give_up(event.rank.rank)) {
     ++s.counts.stale_dropped;
     return;
   }
-  s.rank_gone(event.rank, now_us, effects);
   s.end_never_fitting(now_us, effects);
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);

@@ -63,6 +63,9 @@ bool PrefillTable::could_end(const PlacementQuery& query, const RankView& rank) 
     known = true;
     if (could_fit(query, RankBook::view(other))) return true;
   }
+  for (const auto& [id, up] : book.away()) {
+    if (decodes(up.role) && could_fit(query, RankBook::view(up))) return true;
+  }
   return !known; // A decode rank may still join.
 }
 
@@ -73,6 +76,9 @@ bool PrefillTable::never_fits(const PrefillEntry& entry) const {
     if (!prefills(rank.up.role)) continue;
     known = true;
     if (could_end(query, RankBook::view(rank))) return false;
+  }
+  for (const auto& [id, up] : book.away()) {
+    if (prefills(up.role) && could_end(query, RankBook::view(up))) return false;
   }
   return known;
 }

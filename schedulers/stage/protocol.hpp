@@ -77,6 +77,7 @@ struct Ended {
   ErrorCode code = ErrorCode::ok;
   bool retryable = false; ///< Lost by our fault: the driver may try again from its token log.
   std::string detail;
+  RankRef rank; ///< The rank that says so; zero when a stage does.
 };
 
 /// A token with its log-probability and the best alternatives.
@@ -284,6 +285,13 @@ struct RankUp {
 struct RankDown {
   RankRef rank;
   ErrorCode reason = ErrorCode::rank_lost;
+  bool comes_back = false; ///< A later life follows: what only this rank could hold waits for it.
+};
+
+/// supervisor → driver: no rank is left that does this half of the work, and none will come.
+struct NoRankLeft {
+  Role role = Role::both; ///< prefill or decode.
+  std::string detail;     ///< For a person: which ranks, and why.
 };
 
 } // namespace troupe::sched

@@ -2,112 +2,91 @@
 // ends exactly once, with the answer of the undisturbed run.
 
 #include "schedulers/core/rng.hpp"
+#include "tests/support/batch_folder.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 
 #include <chrono>
 #include <csignal>
 #include <cstdlib>
-#include <filesystem>
-#include <fstream>
 #include <iostream>
-#include <map>
-#include <sys/wait.h>
 #include <thread>
-#include <unistd.h>
-#include <vector>
 
 namespace troupe::test {
 namespace {
 
-namespace fs = std::filesystem;
+constexpr int kRunsMax = 2000; ///< Runs until the job is done, killed ones included.
 
-constexpr int kLines = 300;
-constexpr int kKills = 10;
-constexpr int kRunsMax = 200; ///< Runs until the job is done, killed ones included.
-
-class Kill : public testing::Test {
-protected:
-  Kill() {
-    std::string name = (fs::temp_directory_path() / "troupe-kill-XXXXXX").string();
-    folder_ = mkdtemp(name.data());
-    std::ifstream all(kModel + "/eval.batch.jsonl");
-    std::ofstream input(folder_ / "input.jsonl");
+/// The evaluation set again and again, with custom_ids of its own each time.
+std::string long_input(int lines) {
+  std::string text;
+  int count = 0;
+  for (int round = 0; count < lines; ++round) {
+    std::ifstream all(fmt::format("{}/eval.batch.jsonl", bundled_model()));
     std::string line;
-    for (int i = 0; i < kLines && std::getline(all, line); ++i)
-      input << line << '\n';
-  }
-  ~Kill() override { fs::remove_all(folder_); }
-
-  pid_t start(const std::string& output) const {
-    const pid_t child = fork();
-    if (child != 0) return child;
-    const std::string input = folder_ / "input.jsonl";
-    const std::string results = folder_ / output;
-    execl(TROUPE_BINARY, "troupe", "batch", "--model", kModel.c_str(), "--input", input.c_str(),
-          "--output", results.c_str(), "--quiet", "--set", "journal.flush_ms=50",
-          static_cast<char*>(nullptr));
-    _exit(127);
-  }
-
-  static int wait_for(pid_t child) {
-    int status = 0;
-    waitpid(child, &status, 0);
-    return WIFEXITED(status) ? WEXITSTATUS(status) : -WTERMSIG(status);
-  }
-
-  /// custom_id to line; every custom_id must occur once in output and errors together.
-  std::map<std::string, std::string> lines_of(const std::string& output) const {
-    std::map<std::string, std::string> lines;
-    fs::path errors = folder_ / output;
-    errors.replace_extension(".errors.jsonl");
-    for (const fs::path& path : {folder_ / output, errors}) {
-      std::ifstream in(path);
-      std::string line;
-      while (std::getline(in, line)) {
-        const auto parsed = nlohmann::json::parse(line);
-        EXPECT_TRUE(
-            lines.emplace(parsed["custom_id"], parsed["response"]["body"]["choices"].dump()).second)
-            << parsed["custom_id"];
-      }
+    while (count < lines && std::getline(all, line)) {
+      const std::size_t at = line.find(R"("custom_id": ")");
+      EXPECT_NE(at, std::string::npos) << line;
+      if (at == std::string::npos) return text;
+      text += line.insert(at + 14, fmt::format("{}-", round)) + "\n";
+      ++count;
     }
-    return lines;
   }
+  return text;
+}
 
-  const std::string kModel = std::string(TROUPE_SOURCE_DIR) + "/examples/models/nano-v4.1";
-  fs::path folder_;
-};
+void prepare(BatchFolder& job, const std::string& input) {
+  job.model = bundled_model();
+  job.flags = {"--set", "journal.flush_ms=50"};
+  job.write_input(input);
+}
 
-TEST_F(Kill, EachLineOnceAndAsUndisturbed) {
+/// @param share  of the undisturbed run's time that a run may live at most, as 1/share
+void expect_storm_survived(int lines, int kills_wanted, int share) {
+  const std::string input = long_input(lines);
+  BatchFolder calm;
+  prepare(calm, input);
   const auto begin = std::chrono::steady_clock::now();
-  ASSERT_EQ(wait_for(start("calm.jsonl")), 0);
+  ASSERT_EQ(calm.run().code, 0);
   const auto calm_ms = std::chrono::duration_cast<std::chrono::milliseconds>(
                            std::chrono::steady_clock::now() - begin)
                            .count();
-  const auto calm = lines_of("calm.jsonl");
-  ASSERT_EQ(calm.size(), static_cast<std::size_t>(kLines));
+  const JobAnswers expected = calm.answers();
+  ASSERT_TRUE(expected.is_exact());
+  ASSERT_EQ(expected.lines, lines);
 
   const char* given = std::getenv("TROUPE_SEED");
   const std::uint64_t seed = given != nullptr ? std::strtoull(given, nullptr, 10) : 20261129;
   std::cout << "seed " << seed << " (TROUPE_SEED), undisturbed run " << calm_ms << " ms\n";
   Rng rng(seed);
+  BatchFolder stormy;
+  prepare(stormy, input);
   int kills = 0;
-  int code = -1;
-  for (int run = 0; run < kRunsMax && code < 0; ++run) {
-    const pid_t child = start("stormy.jsonl");
-    if (kills < kKills) {
-      // From the middle of loading to about a fifth of the job, so that ten kills fit into it.
-      const auto moment = 20 + rng.below(static_cast<std::uint64_t>(calm_ms) / 5 + 1);
-      std::this_thread::sleep_for(std::chrono::milliseconds{moment});
-      if (kill(child, SIGKILL) == 0) ++kills;
+  int code = -SIGKILL;
+  for (int run = 0; run < kRunsMax && code == -SIGKILL; ++run) {
+    TroupeProcess process(stormy.command());
+    if (kills < kills_wanted) {
+      // From the start of the process to a small share of the job, so that all kills fit into it.
+      const auto longest = static_cast<std::uint64_t>(calm_ms / share) + 1;
+      std::this_thread::sleep_for(std::chrono::milliseconds{5 + rng.below(longest)});
+      process.signal(SIGKILL);
     }
-    code = wait_for(child);
+    code = process.wait().code;
+    kills += code == -SIGKILL ? 1 : 0;
   }
-  EXPECT_EQ(kills, kKills);
+  std::cout << kills << " kills, " << lines << " lines\n";
+  EXPECT_EQ(kills, kills_wanted);
   ASSERT_EQ(code, 0);
-  EXPECT_EQ(lines_of("stormy.jsonl"), calm);
+  const JobAnswers answers = stormy.answers();
+  EXPECT_TRUE(answers.is_exact());
+  EXPECT_EQ(answers.lines, lines);
+  EXPECT_TRUE(answers == expected);
 }
+
+TEST(Kill, EachLineOnceAndAsUndisturbed) { expect_storm_survived(300, 20, 10); }
+
+TEST(KillSlow, TwoHundredKills) { expect_storm_survived(2000, 200, 100); }
 
 } // namespace
 } // namespace troupe::test

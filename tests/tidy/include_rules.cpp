@@ -49,7 +49,8 @@ const std::vector<Library>& libraries() {
   static const std::vector<Library> all = {
       {"caf/", {"actors/", "tests/actors/", "tests/support/"}, true},
       {"google/protobuf/", {"actors/records/codec.cpp", "tests/actors/records/"}},
-      {"sqlite3.h", {"actors/app/journal", "tests/actors/app/"}},
+      {"prometheus/", {"actors/metrics.cpp"}},
+      {"sqlite3.h", {"actors/app/journal", "tests/actors/app/", "tests/batch/"}},
       {"toml++/", {"actors/app/config_", "tests/actors/app/"}},
       {"CLI/", {"actors/app/troupe_main.cpp"}},
       {"pcre2.h", {"engine/text/"}},
@@ -61,9 +62,11 @@ const std::vector<Library>& libraries() {
       {"gtest/", {"tests/"}, true},
       {"zlib.h", {"tests/"}},
       {"immintrin.h", {"kernels/cpu/"}, true},
+      {"dlfcn.h", {"tests/support/"}},
       {"fcntl.h", {"actors/", "engine/", "tests/"}},
       {"poll.h", {"actors/", "tests/"}},
       {"unistd.h", {"actors/", "engine/", "tests/"}},
+      {"sched.h", {"tests/"}},
       {"sys/", {"actors/", "engine/", "tests/"}},
   };
   return all;

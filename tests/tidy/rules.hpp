@@ -51,6 +51,12 @@ std::vector<Violation> check_cmake_lists(const std::vector<SourceFile>& files);
 std::vector<Violation> check_links(const std::vector<SourceFile>& files,
                                    const std::set<std::string>& paths);
 
+/// Each of `ids` has one row in the table of public bug reports, and the tests that its last column
+/// names (`Suite.Name`) exist.
+std::vector<Violation> check_case_table(const SourceFile& readme,
+                                        const std::vector<std::string>& ids,
+                                        const std::vector<SourceFile>& files);
+
 /// The top level of the tree is exactly what the house allows.
 std::vector<Violation> check_top_level(const std::vector<std::string>& entries);
 

@@ -259,6 +259,24 @@ TEST(TreeRules, LinksAreFollowed) {
   EXPECT_EQ(count("[a](b.hpp)\n[b](../a.hpp)"), 2U);
 }
 
+TEST(CaseRules, RowsAndTestsAreCompared) {
+  const std::vector<SourceFile> files = {
+      {"tests/a_test.cpp", "TEST(Cases, A1_Works) {}\nTEST_F(Disk,\n       B2_Full) {}\n"},
+      {"actors/b.cpp", "TEST(Cases, A3_NotATest)\n"}};
+  const auto check = [&](const std::string& rows) {
+    return messages(check_case_table({"tests/README.md", rows}, {"A1", "B2"}, files));
+  };
+  const std::string good = "| A1 | x | `Cases.A1_Works` |\n| B2 | y | `Disk.B2_Full`, said so |\n";
+  EXPECT_TRUE(check(good).empty());
+  EXPECT_TRUE(check("| A1, B2 | x | no server; `limits.key` is no test |\n").empty());
+  EXPECT_EQ(check("| A1 | x | `Cases.A1_Works` |\n"), std::vector<std::string>{"no row for B2"});
+  EXPECT_EQ(check(good + "| A1 | x | again |\n").size(), 1U);
+  EXPECT_TRUE(check(good + "| P1, P2 | of other sections | none |\n").empty());
+  EXPECT_EQ(check(good + "| P1, P1 | twice | none |\n").size(), 1U);
+  EXPECT_EQ(check("| A1 | x | `Cases.A3_NotATest` |\n| B2 | y | none |\n"),
+            std::vector<std::string>{"no such test: Cases.A3_NotATest"});
+}
+
 TEST(TreeRules, TopLevelIsFixed) {
   std::vector<std::string> entries = {
       "CMakeLists.txt", "README.md", "LICENSE", "actors",   "schedulers", "engine", "kernels",

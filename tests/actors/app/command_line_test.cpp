@@ -112,10 +112,13 @@ TEST_F(CommandLine, TokenizeGoesThereAndBack) {
   const Outcome plain = run("tokenize --plain --model " + kModel, text);
   EXPECT_NE(plain.out, ids.out) << "an added token is text";
   EXPECT_EQ(run("tokenize --decode --model " + kModel, plain.out).out, text);
-  const Outcome bad = run("tokenize --model " + kModel, "{\"txt\": 1}\n\n{\"text\": \"a\"}\n");
+  const Outcome bad = run("tokenize --model " + kModel, "\n{\"txt\": 1}\n  \n{\"text\": \"a\"}\n7");
   EXPECT_EQ(bad.exit_code, 3);
-  ASSERT_EQ(lines_of(bad.out).size(), 2U);
-  EXPECT_TRUE(Json::parse(lines_of(bad.out)[0]).contains("error"));
+  ASSERT_EQ(lines_of(bad.out).size(), 3U) << "a blank line is no line";
+  const std::string first = Json::parse(lines_of(bad.out)[0])["error"]["message"];
+  const std::string last = Json::parse(lines_of(bad.out)[2])["error"]["message"];
+  EXPECT_TRUE(first.starts_with("line 2: expected {\"text\"")) << first;
+  EXPECT_TRUE(last.starts_with("line 5: the line is no JSON object")) << last;
   EXPECT_EQ(run("tokenize --decode --model " + kModel, "{\"ids\": [99999999]}").exit_code, 3);
   EXPECT_EQ(run("tokenize --model nowhere", "").exit_code, 2);
 }
@@ -129,7 +132,9 @@ TEST_F(CommandLine, TokenizeRendersChats) {
   ASSERT_EQ(lines.size(), 2U) << chat.err;
   EXPECT_TRUE(has(Json::parse(lines[0])["prompt"].get<std::string>(), "hi"));
   EXPECT_TRUE(Json::parse(lines[0])["ids"].is_array());
-  EXPECT_EQ(Json::parse(lines[1])["error"]["param"], "messages");
+  const Json error = Json::parse(lines[1])["error"];
+  EXPECT_EQ(error["param"], "messages");
+  EXPECT_TRUE(error["message"].get<std::string>().starts_with("line 2: ")) << error;
 }
 
 TEST_F(CommandLine, InspectReadsHeaders) {

@@ -231,6 +231,23 @@ TEST(DriverStage, ALostDecodeRankIsALostAttempt) {
       << "it may have moved on: those who know will say";
 }
 
+TEST(DriverStage, WithNoRankLeftEveryRequestEndsAtOnceAndLaterOnesToo) {
+  DriverBench driver;
+  driver.arrive(1).token(1, 0).arrive(2);
+  driver.on(NoRankLeft{Role::decode, "no decode rank is left: decode-0"});
+  const auto ended = asked<Finish>(driver.effects);
+  ASSERT_EQ(ended.size(), 2U);
+  for (const Finish& finish : ended) {
+    EXPECT_EQ(finish.code, ErrorCode::no_rank);
+    EXPECT_EQ(finish.detail, "no decode rank is left: decode-0");
+  }
+  EXPECT_EQ(sent<Cancel>(driver.effects).size(), 4U) << "chunker and balancer let go of both";
+  EXPECT_EQ(driver.counts().live, 0);
+  driver.arrive(3);
+  EXPECT_EQ(driver.finish()->code, ErrorCode::no_rank);
+  EXPECT_TRUE(sent<Submit>(driver.effects).empty());
+}
+
 TEST(DriverStage, ManyRowsOfOneMessageBelongTogether) {
   DriverBench driver;
   driver.arrive(1).arrive(2);

@@ -181,6 +181,25 @@ TEST(PrefillStage, WaitingRequestsThatFitOnlyADeadRankEnd) {
   EXPECT_EQ(chunker.stage().requests(), 0);
 }
 
+TEST(PrefillStage, WhatFitsOnlyARankThatComesBackWaitsForIt) {
+  ChunkerBench chunker;
+  chunker.on(up(0, Role::both, 16)).on(up(1, Role::both, 64));
+  chunker.submit(1, 200).assigned(1, 1).submit(2, 200);
+  chunker.on(RankDown{rank_ref(1), ErrorCode::rank_lost, true});
+  ASSERT_EQ(sent<Ended>(chunker.effects).size(), 1U) << "request 1 was on it";
+  chunker.submit(3, 200);
+  EXPECT_TRUE(sent<Ended>(chunker.effects).empty());
+  chunker.on(up(1, Role::both, 64, 4, 2));
+  ASSERT_EQ(sent<Assign>(chunker.effects).size(), 1U);
+  EXPECT_EQ(sent<Assign>(chunker.effects)[0].rank, rank_ref(1, 2));
+  chunker.on(RankDown{rank_ref(1, 2), ErrorCode::rank_lost, true});
+  chunker.on(RankDown{rank_ref(1, 3), ErrorCode::rank_lost, false}); // It could not start again.
+  const auto ended = sent<Ended>(chunker.effects);
+  ASSERT_EQ(ended.size(), 2U);
+  EXPECT_EQ(ended[0].code, ErrorCode::never_fits);
+  EXPECT_EQ(chunker.stage().requests(), 0);
+}
+
 TEST(PrefillStage, ARefusalTriesTheNextRankThenWaitsInPlace) {
   ChunkerBench chunker;
   chunker.on(up(0, Role::both)).on(up(1, Role::both)).submit(1, 8);

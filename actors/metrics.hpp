@@ -1,0 +1,86 @@
+// One registry of counters, gauges and histograms of a process, as Prometheus text.
+//
+// Names that other engines' users know begin with "vllm:", our own with "troupe_". Totals come as
+// samples when the text is wanted; only requests are observed one by one, at arrival and end.
+
+#pragma once
+
+#include "actors/stage_totals.hpp"
+#include "schedulers/stage/driver_stage.hpp"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace troupe::actors {
+
+/// Of one rank, as it stands.
+struct RankSample {
+  std::string name; ///< "prefill-0": the label `engine`.
+  std::int64_t kv_blocks_held = 0;
+  std::int64_t kv_blocks_total = 0;
+  std::int64_t block_tokens = 0;
+  std::int64_t slots_held = 0;
+  std::int64_t slots_total = 0;
+  std::int64_t steps = 0;
+  std::int64_t busy_us = 0;
+  std::int64_t preempted = 0;
+};
+
+/// Of one stage, as it stands.
+struct StageSample {
+  std::string name; ///< "driver", "prefill", "decode", "prefill-0": the label `stage`.
+  std::int64_t stale_dropped = 0;
+  std::int64_t invalid_decisions = 0;
+  std::int64_t retried = 0;
+  std::vector<DecisionCount> decisions;
+};
+
+/// Totals of a process so far; what was counted in this run unless it says otherwise.
+struct MetricsSample {
+  std::int64_t lines_succeeded = 0; ///< Of the job, all runs together.
+  std::int64_t lines_failed = 0;    ///< Of the job, all runs together.
+  std::int64_t requests_running = 0;
+  std::int64_t requests_waiting = 0;
+  std::int64_t prompt_tokens = 0;
+  std::int64_t output_tokens = 0;
+  std::int64_t messages = 0;
+  std::int64_t unexpected_messages = 0;
+  std::int64_t scheduling_ns = 0;
+  std::int64_t ledger_records = 0;
+  std::int64_t ledger_lost = 0;
+  std::int64_t write_failures = 0; ///< Of the metrics file itself.
+  std::vector<StageSample> stages;
+  std::vector<RankSample> ranks;
+};
+
+/// The registry.
+///
+///   Thread   arrives and finishes: any; sample and text: one at a time
+///   Cost     arrives, finishes: about a microsecond, once a request
+class Metrics {
+public:
+  /// @param model_name   label of every vllm: metric
+  /// @param engine       label of what belongs to no single rank
+  /// @param context_max  tokens; where the buckets of lengths end
+  Metrics(const std::string& model_name, const std::string& engine, std::int64_t context_max);
+  ~Metrics();
+  Metrics(const Metrics&) = delete;
+  Metrics& operator=(const Metrics&) = delete;
+
+  void arrives(const sched::Arrive& arrive);
+  void finishes(const sched::Finish& finish);
+
+  /// Takes over totals. A total that is lower than the last one leaves it as it is.
+  void sample(const MetricsSample& sample);
+
+  /// Everything in the text exposition format, version 0.0.4.
+  std::string text() const;
+
+private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+} // namespace troupe::actors

@@ -1,0 +1,34 @@
+#include "actors/stage_totals.hpp"
+
+namespace troupe::actors {
+
+void StageTotals::count_decisions(const sched::Effects& effects) {
+  for (const sched::Effect& effect : effects.list()) {
+    const auto* record = std::get_if<sched::Record>(&effect);
+    if (record == nullptr) continue;
+    const std::lock_guard lock(mutex_);
+    ++decisions_[{record->kind, record->policy, record->reason}];
+  }
+}
+
+std::vector<DecisionCount> StageTotals::decisions() const {
+  const std::lock_guard lock(mutex_);
+  std::vector<DecisionCount> out;
+  for (const auto& [key, count] : decisions_)
+    out.push_back({std::get<0>(key), std::get<1>(key), std::get<2>(key), count});
+  return out;
+}
+
+std::shared_ptr<StageTotals> StageTable::of(const std::string& stage) {
+  const std::lock_guard lock(mutex_);
+  auto& entry = stages_[stage];
+  if (!entry) entry = std::make_shared<StageTotals>();
+  return entry;
+}
+
+std::map<std::string, std::shared_ptr<StageTotals>> StageTable::all() const {
+  const std::lock_guard lock(mutex_);
+  return stages_;
+}
+
+} // namespace troupe::actors

@@ -1,0 +1,228 @@
+// Goal: what the metrics file says is what the job did, at every moment a whole file.
+// Method: jobs of the executable, their summary, and a strict reader of the text format.
+
+#include "tests/support/batch_folder.hpp"
+#include "tests/support/prometheus_text.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <cmath>
+#include <csignal>
+#include <filesystem>
+#include <set>
+#include <thread>
+
+namespace troupe::test {
+namespace {
+
+using Json = nlohmann::json;
+
+constexpr std::int64_t kLines = 150;
+
+void expect_well_formed(const PrometheusText& metrics) {
+  for (const std::string& fault : metrics.faults)
+    ADD_FAILURE() << fault;
+  EXPECT_GT(metrics.samples.size(), 100U);
+}
+
+PrometheusText read_metrics(const BatchFolder& job) {
+  return read_prometheus_text(job.files.read("m.prom"));
+}
+
+/// 150 answers, two lines that cannot be read, a refused one.
+std::string mixed_input() {
+  return BatchFolder::completions(kLines, 6) + "no json\n\nno json\n" +
+         R"({"custom_id":"refused","method":"POST","url":"/v1/completions","body":{"prompt":""}})"
+         "\n";
+}
+
+void expect_equal_to_summary(const PrometheusText& metrics, const Json& summary) {
+  const Json& run = summary["run"];
+  EXPECT_EQ(metrics.at(R"(troupe_batch_lines{result="succeeded"})"),
+            summary["requests"]["succeeded"]);
+  EXPECT_EQ(metrics.at(R"(troupe_batch_lines{result="failed"})"), summary["requests"]["failed"]);
+  EXPECT_EQ(metrics.sum("vllm:prompt_tokens_total"), run["prompt_tokens"]);
+  EXPECT_EQ(metrics.sum("vllm:generation_tokens_total"), run["completion_tokens"]);
+  EXPECT_EQ(metrics.sum("vllm:request_generation_tokens_sum"), run["completion_tokens"]);
+  EXPECT_EQ(metrics.sum("vllm:time_to_first_token_seconds_count"), run["ttft"]["count"]);
+  EXPECT_EQ(metrics.sum("vllm:request_time_per_output_token_seconds_count"), run["tpot"]["count"]);
+  EXPECT_NEAR(metrics.sum("vllm:time_to_first_token_seconds_sum") * 1e6,
+              run["ttft"]["mean_us"].get<double>() * run["ttft"]["count"].get<double>(),
+              run["ttft"]["count"].get<double>());
+  EXPECT_EQ(metrics.at("troupe_messages_total"), run["messages"]);
+  EXPECT_EQ(std::floor(metrics.at("troupe_scheduling_seconds_total") * 1e6 + 1e-6),
+            run["scheduling_us"]);
+  EXPECT_EQ(metrics.sum("troupe_steps_total"), run["steps"]);
+  EXPECT_EQ(metrics.sum("vllm:num_preemptions_total"), run["preemptions"]);
+  for (const Json& rank : run["ranks"]) {
+    const std::string name = rank["name"];
+    EXPECT_EQ(metrics.at(fmt::format("troupe_steps_total{{rank=\"{}\"}}", name)), rank["steps"]);
+    EXPECT_NEAR(metrics.at(fmt::format("troupe_busy_seconds_total{{rank=\"{}\"}}", name)) * 1e6,
+                rank["busy_us"].get<double>(), 1.0);
+  }
+}
+
+TEST(Metrics, ValuesAreThoseOfTheSummary) {
+  BatchFolder job;
+  job.write_input(mixed_input());
+  const ProcessEnd end = job.run({"--metrics", "m.prom", "--summary", "s.json"});
+  ASSERT_EQ(end.code, 3) << end.err;
+  const PrometheusText metrics = read_metrics(job);
+  expect_well_formed(metrics);
+  expect_equal_to_summary(metrics, Json::parse(job.files.read("s.json")));
+  EXPECT_FALSE(job.files.has("m.prom.tmp"));
+
+  // Of a job that ended nothing is left.
+  for (const char* gauge :
+       {"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
+        "troupe_state_slots_held", "troupe_invalid_decisions_total",
+        "troupe_unexpected_messages_total", "troupe_ledger_lost_records_total",
+        "troupe_metrics_write_failures_total"}) {
+    EXPECT_EQ(metrics.sum(gauge), 0) << gauge;
+    EXPECT_TRUE(metrics.types.contains(gauge)) << gauge;
+  }
+  const double ended = metrics.sum("vllm:request_success_total");
+  EXPECT_EQ(ended, kLines);
+  EXPECT_EQ(metrics.sum("vllm:request_success_total", R"(finished_reason="length")"), kLines);
+  EXPECT_EQ(metrics.sum("troupe_attempts_total"), kLines);
+  for (const char* histogram :
+       {"vllm:e2e_request_latency_seconds", "vllm:request_prompt_tokens",
+        "vllm:request_params_max_tokens", "vllm:request_decode_time_seconds"})
+    EXPECT_EQ(metrics.sum(fmt::format("{}_count", histogram)), ended) << histogram;
+  EXPECT_EQ(metrics.sum("vllm:request_prompt_tokens_sum"), 3 * kLines);
+
+  // Each request is admitted and routed once; the ledger holds every decision that is counted.
+  EXPECT_EQ(metrics.sum("troupe_decisions_total", R"(kind="admission")"), kLines);
+  EXPECT_EQ(metrics.sum("troupe_decisions_total", R"(kind="prefill_router")"), kLines);
+  EXPECT_EQ(metrics.sum("troupe_decisions_total"), metrics.sum("troupe_ledger_records_total"));
+  for (const auto& [sample, value] : metrics.samples) {
+    const bool is_labelled = sample.find("model_name=\"") != std::string::npos;
+    EXPECT_EQ(sample.starts_with("vllm:"), is_labelled) << sample;
+  }
+  EXPECT_EQ(metrics.sum("vllm:cache_config_info", R"(block_size="64")"), 2);
+}
+
+TEST(Metrics, PreemptionsUnderPressureAreCounted) {
+  BatchFolder job;
+  job.model = bundled_model();
+  job.write_input(BatchFolder::completions(24, 120));
+  for (const char* set : {"kv.block_tokens=16", "kv.memory=\"448KiB\"", "kv.reserve_quantile=0.3",
+                          "limits.sequences_max=8"}) {
+    job.flags.emplace_back("--set");
+    job.flags.emplace_back(set);
+  }
+  const ProcessEnd end = job.run({"--metrics", "m.prom", "--summary", "s.json"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  const PrometheusText metrics = read_metrics(job);
+  EXPECT_TRUE(metrics.faults.empty());
+  expect_equal_to_summary(metrics, Json::parse(job.files.read("s.json")));
+  EXPECT_GT(metrics.sum("vllm:num_preemptions_total"), 0);
+  EXPECT_GT(metrics.sum("troupe_retries_total") + metrics.sum("troupe_attempts_total"), 24);
+}
+
+TEST(Metrics, AFinishedJobHasItsLinesInThem) {
+  BatchFolder job;
+  job.use_null_device();
+  job.write_input(mixed_input());
+  EXPECT_EQ(job.run().code, 3);
+  EXPECT_EQ(job.run({"--metrics", "m.prom"}).code, 3);
+  const PrometheusText metrics = read_metrics(job);
+  EXPECT_TRUE(metrics.faults.empty());
+  EXPECT_EQ(metrics.at(R"(troupe_batch_lines{result="succeeded"})"), kLines);
+  EXPECT_EQ(metrics.at(R"(troupe_batch_lines{result="failed"})"), 3);
+  EXPECT_EQ(metrics.sum("vllm:generation_tokens_total"), 0) << "nothing ran";
+}
+
+TEST(Metrics, AreReplacedAsAWholeWhileTheJobRuns) {
+  BatchFolder job;
+  job.use_null_device();
+  job.write_input(BatchFolder::completions(400, 20));
+  job.flags.insert(job.flags.end(),
+                   {"--set", "cost_model.null_speed=1.0", "--set", "limits.inflight_max=8", "--set",
+                    "metrics.interval_s=1", "--set", "metrics.file=\"m.prom\""});
+  TroupeProcess process(job.command());
+  std::set<double> seen;
+  double most = 0;
+  while (process.is_running()) {
+    std::this_thread::sleep_for(std::chrono::milliseconds{3});
+    if (!job.files.has("m.prom")) continue;
+    const std::string text = job.files.read("m.prom");
+    ASSERT_FALSE(text.empty()) << "a file that is being written is seen";
+    if (!seen.insert(static_cast<double>(std::hash<std::string>()(text))).second) continue;
+    const PrometheusText metrics = read_prometheus_text(text);
+    ASSERT_TRUE(metrics.faults.empty()) << metrics.faults[0];
+    const double tokens = metrics.sum("vllm:generation_tokens_total");
+    EXPECT_GE(tokens, most) << "a counter does not fall";
+    most = tokens;
+    EXPECT_LE(metrics.sum("vllm:num_requests_running"), 8);
+  }
+  EXPECT_EQ(process.wait().code, 0);
+  EXPECT_GE(seen.size(), 3U) << "the job was too short to be seen at work";
+  EXPECT_EQ(read_metrics(job).sum("vllm:generation_tokens_total"), 8000);
+}
+
+TEST(Metrics, AFileThatCannotBeWrittenWarnsAndTheJobGoesOn) {
+  BatchFolder job;
+  job.use_null_device();
+  job.write_input(BatchFolder::completions(kLines));
+  ProcessOptions options = job.command({"--metrics", "no/such/folder/m.prom"});
+  std::erase(options.arguments, "--quiet");
+  const ProcessEnd end = TroupeProcess(options).wait();
+  EXPECT_EQ(end.code, 0) << end.err;
+  const std::string warning = "no/such/folder/m.prom: cannot create the metrics: No such file";
+  EXPECT_NE(end.err.find(warning), std::string::npos) << end.err;
+  EXPECT_EQ(end.err.find(warning), end.err.rfind(warning)) << "it warns once";
+  EXPECT_EQ(job.answers().lines, kLines);
+}
+
+TEST(Metrics, MayNotBeAFileOfTheJob) {
+  BatchFolder job;
+  job.use_null_device();
+  job.write_input(BatchFolder::completions(3));
+  std::filesystem::create_hard_link(job.files.path("in.jsonl"), job.files.path("link"));
+  for (const char* name :
+       {"in.jsonl", "out.jsonl", "out.errors.jsonl", "out.jsonl.journal", "./link", "s.json"}) {
+    const ProcessEnd end = job.run({"--metrics", name, "--summary", "s.json"});
+    EXPECT_EQ(end.code, 2) << name << end.err;
+    EXPECT_NE(end.err.find("would be the same file"), std::string::npos) << end.err;
+  }
+  EXPECT_EQ(job.files.read("in.jsonl"), BatchFolder::completions(3));
+  EXPECT_FALSE(job.files.has("out.jsonl"));
+}
+
+TEST(Metrics, AreWrittenWhenAJobIsStopped) {
+  BatchFolder job;
+  job.use_null_device();
+  job.write_input(BatchFolder::completions(400));
+  job.flags.insert(job.flags.end(),
+                   {"--set", "cost_model.null_speed=1.0", "--set", "limits.inflight_max=4"});
+  TroupeProcess process(job.command({"--metrics", "m.prom", "--summary", "s.json"}));
+  while (app::lines_of(job.files.read("out.jsonl")).size() < 20 && process.is_running())
+    std::this_thread::sleep_for(std::chrono::milliseconds{5});
+  process.signal(SIGTERM);
+  EXPECT_EQ(process.wait().code, 143);
+  const PrometheusText metrics = read_metrics(job);
+  EXPECT_TRUE(metrics.faults.empty());
+  expect_equal_to_summary(metrics, Json::parse(job.files.read("s.json")));
+}
+
+TEST(PrometheusText, FindsFaults) {
+  const std::string good = "# HELP a_total A.\n# TYPE a_total counter\na_total{x=\"1\"} 2\n";
+  EXPECT_TRUE(read_prometheus_text(good).faults.empty());
+  for (const std::string& bad :
+       {good + "b 1\n", good + "a_total{x=\"1\"} 3\n", good + "a_total 1", good + "\n",
+        good + "a_total{x=1} 1\n", good + "a_total one\n", good + "a_total{y=\"2\"} -1\n",
+        good + "# TYPE a_total counter\n", good + "# HELP c C.\n# TYPE c counter\nc 1\n",
+        std::string("# HELP h H.\n# TYPE h histogram\nh_bucket{le=\"1\"} 2\nh_bucket{le=\"+Inf\"} "
+                    "1\nh_sum 1\nh_count 1\n"),
+        std::string("# HELP h H.\n# TYPE h histogram\nh_bucket{le=\"1\"} 2\nh_sum 1\nh_count 2\n"),
+        std::string("# HELP h H.\n# TYPE h histogram\nh_bucket{le=\"+Inf\"} 2\nh_sum 1\nh_count "
+                    "1\n")})
+    EXPECT_FALSE(read_prometheus_text(bad).faults.empty()) << bad;
+}
+
+} // namespace
+} // namespace troupe::test
