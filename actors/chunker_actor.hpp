@@ -9,8 +9,8 @@ namespace troupe::actors {
 using ChunkerConfig = StageConfig<sched::PrefillOptions>;
 using ChunkerState = Shell<sched::PrefillStage>;
 
-/// Takes Submit, Cancel from the driver; Assigned, Refused, RankReport, RankUp of ranks; RankDown
-/// of the supervisor.
+/// Takes Submit, AnswersExpected, Cancel from the driver; Assigned, Refused, RankReport, RankUp of
+/// ranks; RankDown of the supervisor.
 caf::behavior chunker_actor(caf::stateful_actor<ChunkerState>* self, ChunkerConfig config);
 
 } // namespace troupe::actors

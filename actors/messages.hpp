@@ -184,6 +184,7 @@ TROUPE_INSPECT(Sampling, x.temperature_bits, x.top_p_bits, x.top_k, x.seed, x.to
 TROUPE_INSPECT(Work, x.prompt, x.answered, x.stop_ids, x.new_tokens_max, x.sampling)
 TROUPE_INSPECT(Claim, x.reservation, x.expected_p50, x.expected_p90, x.preemptions)
 TROUPE_INSPECT(Submit, x.ref, x.tenant, x.priority, x.arrival_us, x.deadline_us, x.work, x.claim)
+TROUPE_INSPECT(AnswersExpected, x.length_class, x.expected_p50, x.expected_p90)
 TROUPE_INSPECT(Cancel, x.ref, x.reason)
 TROUPE_INSPECT(Ended, x.ref, x.code, x.retryable, x.detail, x.rank)
 TROUPE_INSPECT(TokenRow, x.ref, x.index, x.token, x.logprob_bits, x.top_tokens, x.top_logprob_bits,
@@ -315,4 +316,5 @@ CAF_ADD_TYPE_ID(troupe, (troupe::sched::Claim))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::WakeUp))
 CAF_ADD_TYPE_ID(troupe, (troupe::sched::NoRankLeft))
 CAF_ADD_TYPE_ID(troupe, (troupe::sched::RankStarted))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::AnswersExpected))
 CAF_END_TYPE_ID_BLOCK(troupe)

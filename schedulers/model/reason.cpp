@@ -48,14 +48,14 @@ std::string_view reason_name(Reason reason) noexcept {
     return "no_rank";
   case Reason::in_order:
     return "in_order";
-  case Reason::not_worth_it:
-    return "not_worth_it";
   case Reason::outgrew_rank:
     return "outgrew_rank";
   case Reason::fair_share:
     return "fair_share";
   case Reason::waited_longest:
     return "waited_longest";
+  case Reason::not_worth_it:
+    return "not_worth_it";
   case Reason::replaced_invalid:
     return "replaced_invalid";
   }

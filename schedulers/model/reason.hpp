@@ -30,10 +30,10 @@ enum class Reason : std::uint8_t {
   no_room,          ///< Every rank lacks blocks or slots.
   no_rank,          ///< There is no rank of the role.
   in_order,         ///< Queue order as the policy defines it.
-  not_worth_it,     ///< It would cost more than it brings.
   outgrew_rank,     ///< One request needs more than the whole rank.
   fair_share,       ///< The tenant that had least so far.
   waited_longest,   ///< Somebody waited as long as the bound allows.
+  not_worth_it,     ///< It would cost more than it brings.
   replaced_invalid, ///< The policy's answer broke a rule; the default decided.
 };
 

@@ -101,6 +101,17 @@ std::unique_ptr<QueuePolicy> weighted_fair(OptionTable& table) {
       WeightedFairOptions{.weights = table.thousandths_below("weights", 1, kHighest)});
 }
 
+std::unique_ptr<QueuePolicy> bucket(OptionTable& table) {
+  return std::make_unique<BucketQueue>(
+      BucketOptions{.first_us = table.integer("first_us", 50'000, 1, 1'000'000'000),
+                    .age_us = table.integer("age_us", 125'000, 1, 1'000'000'000)});
+}
+
+std::unique_ptr<QueuePolicy> slack(OptionTable& table) {
+  return std::make_unique<SlackQueue>(
+      SlackOptions{.slowdown_permille = table.thousandths("slowdown", 5000, 1, 1'000'000)});
+}
+
 ByCostOptions by_cost_options(OptionTable& table) {
   return {.margin_permille = table.thousandths("margin", 0, 0, 10'000)};
 }
@@ -149,17 +160,6 @@ WeightedSumOptions weighted_sum_options(OptionTable& table) {
   return {.room = room_options(table),
           .count_permille = table.thousandths("count", 500, 0, 1'000'000),
           .context_permille = table.thousandths("context", 500, 0, 1'000'000)};
-}
-
-std::unique_ptr<QueuePolicy> bucket_queue(OptionTable& table) {
-  return std::make_unique<BucketQueue>(
-      BucketOptions{.first_us = table.integer("first_us", 50'000, 1, 1'000'000'000),
-                    .age_us = table.integer("age_us", 125'000, 1, 1'000'000'000)});
-}
-
-std::unique_ptr<QueuePolicy> slack_queue(OptionTable& table) {
-  return std::make_unique<SlackQueue>(
-      SlackOptions{.slowdown_permille = table.thousandths("slowdown", 5000, 1, 1'000'000)});
 }
 
 OneAheadOptions one_ahead_options(OptionTable& table) {
@@ -268,8 +268,8 @@ void register_builtin_policies(PolicyRegistry& registry) {
 
   registry.add("queue", "fcfs", queue_policy(plain_queue<FcfsQueue>));
   registry.add("queue", "sjf", queue_policy(plain_queue<SjfQueue>));
-  registry.add("queue", "bucket", queue_policy(bucket_queue));
-  registry.add("queue", "slack", queue_policy(slack_queue));
+  registry.add("queue", "bucket", queue_policy(bucket));
+  registry.add("queue", "slack", queue_policy(slack));
   registry.add("queue", "weighted_fair", queue_policy(weighted_fair));
   registry.set_default("queue", "fcfs");
 

@@ -51,6 +51,7 @@ struct DriverStage::State {
   std::string no_rank;                ///< Why nothing can run any more; "" while it can.
   std::map<RankId, std::int64_t> rank_progress_us; ///< Last token or chunk of a rank.
   AnswerLengths lengths;
+  std::map<std::uint32_t, AnswersExpected> told; ///< By class: what the chunker knows.
   LoadView load;
   std::int64_t progress_us = 0; ///< Last sign of life of the whole pipeline.
   bool watching = false;
@@ -106,6 +107,18 @@ struct DriverStage::State {
     effects.timer(TimerKind::watch, 0, now_us + options.watch_every_us);
   }
 
+  /// A whole answer: requests that still wait are expected to get as long.
+  void learn(std::int64_t new_tokens_max, std::int64_t output_tokens, Effects& effects) {
+    lengths.add(new_tokens_max, output_tokens);
+    const std::uint32_t length_class = AnswerLengths::class_of(new_tokens_max);
+    const AnswersExpected now{length_class, lengths.quantile(new_tokens_max, 500),
+                              lengths.quantile(new_tokens_max, options.expected_permille)};
+    AnswersExpected& before = told[length_class];
+    if (now.expected_p50 == before.expected_p50 && now.expected_p90 == before.expected_p90) return;
+    before = now;
+    effects.send(Peer::chunker, now);
+  }
+
   // -- endings -----------------------------------------------------------------------------------
 
   static void cancel(const Entry& entry, ErrorCode reason, Effects& effects) {
@@ -119,7 +132,7 @@ struct DriverStage::State {
     const auto found = live.find(request);
     const Entry& entry = found->second;
     if (code == ErrorCode::ok) {
-      lengths.add(entry.submit.work.new_tokens_max, answered(entry));
+      learn(entry.submit.work.new_tokens_max, answered(entry), effects);
       ++counts.finished;
     } else if (code == ErrorCode::cancelled) {
       ++counts.cancelled;

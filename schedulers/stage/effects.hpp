@@ -15,9 +15,10 @@
 
 namespace troupe::sched {
 
-using Message = std::variant<Submit, Cancel, Ended, Tokens, Load, Assign, Assigned, Refused,
-                             RunChunks, RankReport, PrefillDone, Reserve, Reserved, Renew, Pull,
-                             TransferDone, Adopt, Adopted, Release, RankUp, RankDown, NoRankLeft>;
+using Message =
+    std::variant<Submit, Cancel, Ended, Tokens, Load, Assign, Assigned, Refused, RunChunks,
+                 RankReport, PrefillDone, Reserve, Reserved, Renew, Pull, TransferDone, Adopt,
+                 Adopted, Release, RankUp, RankDown, AnswersExpected, NoRankLeft>;
 
 enum class Peer : std::uint8_t { driver, chunker, balancer, rank };
 

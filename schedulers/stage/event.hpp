@@ -17,7 +17,7 @@ using Event =
     std::variant<Submit, Cancel, Ended, Tokens, Load, Assign, Assigned, Refused, RunChunks,
                  RankReport, PrefillDone, Reserve, Reserved, Renew, Pull, TransferDone, Adopt,
                  Adopted, Release, RankUp, RankDown, Arrive, StopSeen, Abandon, StepDone, Exported,
-                 Imported, Timer, NoRankLeft, RankStarted, RankEnded, Heartbeat>;
+                 Imported, Timer, NoRankLeft, RankStarted, RankEnded, Heartbeat, AnswersExpected>;
 
 /// Feeds `event` to `stage` and returns true, or returns false when it has no handler for it.
 template <class Stage>

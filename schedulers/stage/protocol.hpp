@@ -65,6 +65,13 @@ struct Submit {
   Claim claim;
 };
 
+/// How long answers get, whenever that changes: for requests that still wait.
+struct AnswersExpected {
+  std::uint32_t length_class = 0; ///< As in AnswerLengths.
+  std::int64_t expected_p50 = 0;  ///< As in Claim.
+  std::int64_t expected_p90 = 0;
+};
+
 /// Somebody asked to stop a request. Chunker and balancer forward a Release to the rank they know.
 struct Cancel {
   RequestRef ref;

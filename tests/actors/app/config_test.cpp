@@ -387,6 +387,18 @@ TEST_F(PolicyFile, KeepsOptionsWithTheirPlace) {
   EXPECT_TRUE(registry_.check(outcome.set).ok());
 }
 
+TEST_F(PolicyFile, TakesWeightsAndAWaitBoundOfTheQueue) {
+  const PolicyOutcome outcome = parse_policy_file(
+      "name = \"fair\"\n[queue]\npolicy = \"weighted_fair\"\nweights = { a = 2, \"b.c\" = 0.5 }\n"
+      "[queue.wait_bound]\nmax_us = 2000000\n",
+      "p.toml", registry_);
+  ASSERT_TRUE(outcome.ok()) << error_lines(outcome.errors);
+  const auto& values = outcome.set.kinds.at("queue").options.values();
+  EXPECT_EQ(values.count("weights.a"), 1U);
+  EXPECT_EQ(values.count("weights.b.c"), 1U);
+  EXPECT_EQ(values.count("wait_bound.max_us"), 1U);
+}
+
 TEST_F(PolicyFile, ComposesARouterFromParts) {
   const std::string text = "name = \"n\"\n[prefill_router]\npolicy = \"scored\"\n"
                            "filters = [\"alive\", \"has_room\"]\npick = \"two_choices\"\n"
@@ -404,18 +416,6 @@ TEST_F(PolicyFile, ComposesARouterFromParts) {
   const std::string message = refusal(wrong);
   EXPECT_EQ(message.rfind("p.toml:10: prefill_router.score.1.by: found \"sesion\"", 0), 0U)
       << message;
-}
-
-TEST_F(PolicyFile, TakesWeightsAndAWaitBoundOfTheQueue) {
-  const PolicyOutcome outcome = parse_policy_file(
-      "name = \"fair\"\n[queue]\npolicy = \"weighted_fair\"\nweights = { a = 2, \"b.c\" = 0.5 }\n"
-      "[queue.wait_bound]\nmax_us = 2000000\n",
-      "p.toml", registry_);
-  ASSERT_TRUE(outcome.ok()) << error_lines(outcome.errors);
-  const auto& values = outcome.set.kinds.at("queue").options.values();
-  EXPECT_EQ(values.count("weights.a"), 1U);
-  EXPECT_EQ(values.count("weights.b.c"), 1U);
-  EXPECT_EQ(values.count("wait_bound.max_us"), 1U);
 }
 
 TEST_F(PolicyFile, AKindWithoutNameUsesItsDefault) {

@@ -70,9 +70,9 @@ TEST(PolicyRegistry, UnknownKindNamesTheNearest) {
 
 TEST(PolicyRegistry, UnknownPolicyNamesTheNearestAndAll) {
   const Status status = builtins().check(set_of("queue", "fcsf"));
-  EXPECT_EQ(status.error().message, "queue.policy: found \"fcsf\", expected a policy of this kind; "
-                                    "did you mean \"fcfs\"? Valid: bucket fcfs sjf slack "
-                                    "weighted_fair");
+  EXPECT_EQ(status.error().message,
+            "queue.policy: found \"fcsf\", expected a policy of this kind; "
+            "did you mean \"fcfs\"? Valid: bucket fcfs sjf slack weighted_fair");
 }
 
 TEST(PolicyRegistry, OptionsAreCheckedWithTheirPlace) {

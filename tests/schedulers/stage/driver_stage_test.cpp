@@ -323,6 +323,10 @@ TEST(DriverStage, ExpectsWhatFinishedAnswersOfTheClassTook) {
     for (std::int64_t i = 0; i <= last; ++i)
       driver.token(id, i, 1, i == last ? EndReason::eos : EndReason::none);
   }
+  const auto told = sent<AnswersExpected>(driver.effects);
+  ASSERT_EQ(told.size(), 1U) << "those that wait hear of it";
+  EXPECT_EQ(told[0].length_class, 4U);
+  EXPECT_EQ(told[0].expected_p90, 6);
   driver.arrive(9, 4, 30);
   EXPECT_EQ(sent<Submit>(driver.effects).at(0).claim.expected_p50, 4);
   EXPECT_EQ(sent<Submit>(driver.effects).at(0).claim.expected_p90, 6);

@@ -475,6 +475,32 @@ TEST(PrefillStage, S1APromptAboveTheWholePoolIsRefusedAtOnceAndFollowersAreServe
   EXPECT_EQ(sent<Assign>(chunker.effects).size(), 1U);
 }
 
+TEST(PrefillStage, WaitingRequestsArePlacedByWhatIsExpectedByThen) {
+  ChunkerBench chunker;
+  chunker.on(up(0, Role::both, 16, 4));
+  const auto submit = [&](std::uint64_t id, std::int64_t new_tokens) {
+    Submit event;
+    event.ref = ref(id);
+    event.work = work(8, new_tokens);
+    event.claim.reservation = Reservation::expected; // Nothing is expected yet: a whole rank.
+    chunker.on(event);
+  };
+  submit(1, 100);
+  EXPECT_EQ(chunker.targets().size(), 1U);
+  submit(2, 100);
+  submit(3, 300);
+  EXPECT_TRUE(chunker.targets().empty());
+  chunker.assigned(1, 0).pull(0, 1, {}, 6, 3); // What it took was less.
+  EXPECT_TRUE(chunker.targets().empty());
+  chunker.on(AnswersExpected{8, 5, 9}); // Of 256 to 511: request 3 waits behind request 2.
+  EXPECT_TRUE(chunker.targets().empty());
+  chunker.on(AnswersExpected{6, 5, 9});
+  const auto assigns = sent<Assign>(chunker.effects);
+  ASSERT_EQ(assigns.size(), 1U);
+  EXPECT_EQ(assigns[0].ref, ref(2));
+  EXPECT_EQ(assigns[0].claim.expected_p90, 9);
+}
+
 TEST(PrefillStage, AShieldedRequestWaitsForAWholeRankWhereItsWorstCaseIsLarger) {
   ChunkerBench chunker;
   chunker.on(up(0, Role::both, 16, 4));
