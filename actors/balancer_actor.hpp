@@ -6,17 +6,11 @@
 
 namespace troupe::actors {
 
-struct BalancerConfig {
-  ShellContext context;
-  sched::DecodeOptions options;
-  sched::PolicySet policies;
-  std::shared_ptr<const sched::PolicyRegistry> registry;
-};
-
+using BalancerConfig = StageConfig<sched::DecodeOptions>;
 using BalancerState = Shell<sched::DecodeStage>;
 
-/// Takes PrefillDone, Reserved, Refused, TransferDone, Adopted, RankReport, RankUp, RankDown of
-/// ranks; Cancel from the driver.
+/// Takes PrefillDone, Reserved, Refused, TransferDone, Adopted, RankReport, RankUp of ranks;
+/// RankDown of the supervisor; Cancel from the driver.
 caf::behavior balancer_actor(caf::stateful_actor<BalancerState>* self, BalancerConfig config);
 
 } // namespace troupe::actors

@@ -6,16 +6,11 @@
 
 namespace troupe::actors {
 
-struct ChunkerConfig {
-  ShellContext context;
-  sched::PrefillOptions options;
-  sched::PolicySet policies;
-  std::shared_ptr<const sched::PolicyRegistry> registry;
-};
-
+using ChunkerConfig = StageConfig<sched::PrefillOptions>;
 using ChunkerState = Shell<sched::PrefillStage>;
 
-/// Takes Submit, Cancel from the driver; Assigned, Refused, RankReport, RankUp, RankDown of ranks.
+/// Takes Submit, AnswersExpected, Cancel from the driver; Assigned, Refused, RankReport, RankUp of
+/// ranks; RankDown of the supervisor.
 caf::behavior chunker_actor(caf::stateful_actor<ChunkerState>* self, ChunkerConfig config);
 
 } // namespace troupe::actors

@@ -125,8 +125,22 @@ void take_interrupt(Self& self, std::int32_t level) {
     drop_line(self, line);
 }
 
+/// Nothing can run any more: what has no answer is left for the next run.
+void take_no_rank_left(Self& self, const sched::NoRankLeft& left) {
+  DriverState& state = self.state;
+  state.no_rank = left.detail;
+  state.handle(self, left);
+  for (const std::int64_t line : state.window.stop_all())
+    drop_line(self, line);
+}
+
 void take_store_state(Self& self, const StoreState& store) {
   DriverState& state = self.state;
+  if (store.code == ErrorCode::ok && !state.no_rank.empty()) {
+    end_job(self, false, ErrorCode::no_rank,
+            state.no_rank + "; what was answered is kept, the other lines are left");
+    return;
+  }
   if (store.code == ErrorCode::ok) {
     end_job(self, state.window.complete(), ErrorCode::ok, {});
     return;
@@ -138,6 +152,7 @@ void take_store_state(Self& self, const StoreState& store) {
 
 void take_finish(Self& self, const sched::Finish& finish) {
   DriverState& state = self.state;
+  if (finish.code == ErrorCode::no_rank) return; // Its line goes back to the input.
   if (state.watch.finishes) state.watch.finishes(finish);
   tell_text(self, Complete{finish.request, finish.code, finish.end, finish.detail});
 }
@@ -191,7 +206,11 @@ caf::behavior driver_actor(caf::stateful_actor<DriverState>* self, DriverConfig 
       [=](const sched::Load& m) { take(m); },
       [=](const sched::RankUp& m) { take(m); },
       [=](const sched::RankDown& m) { take(m); },
-      [=](const sched::Timer& m) { take(m); },
+      [=](const sched::NoRankLeft& m) {
+        take_no_rank_left(*self, m);
+        go_on(*self);
+      },
+      [=](const WakeUp& up) { self->state.wake(*self, up, take); },
       [=](const StopFound& m) { take(sched::StopSeen{m.request}); },
       [=](const Lines& m) {
         take_lines(*self, m);

@@ -35,11 +35,13 @@ struct DriverState : Shell<sched::DriverStage> {
   std::map<RequestId, RenderedChoice> ready; ///< Rendered, waiting for room in the system.
   JobState job;
   bool closing = false;
+  std::string no_rank; ///< Why no request can run any more; "" while one can.
   RequestWatch watch;
 };
 
-/// Takes Tokens, Ended, Load, RankUp, RankDown of stages and ranks; Lines, Written, StoreState of
-/// the store; Rendered, Answer, StopFound of the text worker; Interrupt from outside.
+/// Takes Tokens, Ended, Load, RankUp of stages and ranks; RankDown, NoRankLeft of the supervisor;
+/// Lines, Written, StoreState of the store; Rendered, Answer, StopFound of the text worker;
+/// Interrupt from outside.
 caf::behavior driver_actor(caf::stateful_actor<DriverState>* self, DriverConfig config);
 
 } // namespace troupe::actors

@@ -8,42 +8,40 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
 #include <variant>
 
 namespace troupe::actors {
 
 namespace {
 
-const caf::actor* address(const Peers& peers, const sched::Send& send) {
+caf::actor address(const Peers& peers, const sched::Send& send) {
   switch (send.to) {
   case sched::Peer::driver:
-    return &peers.driver;
+    return peers.driver;
   case sched::Peer::chunker:
-    return &peers.chunker;
+    return peers.chunker;
   case sched::Peer::balancer:
-    return &peers.balancer;
+    return peers.balancer;
   case sched::Peer::rank:
     break;
   }
-  const auto found = peers.ranks.find(send.rank);
-  return found == peers.ranks.end() ? nullptr : &found->second;
+  return peers.ranks.find(send.rank);
 }
 
 } // namespace
 
 void perform(caf::event_based_actor& self, const Peers& peers, Ledger* ledger,
-             ShellCounters& counters, sched::Effects& effects, std::int64_t now_us,
-             const std::function<void(sched::Effect&)>& other) {
+             ShellCounters& counters, TimerQueue& timers, sched::Effects& effects,
+             std::int64_t now_us, const std::function<void(sched::Effect&)>& other) {
   for (sched::Effect& effect : effects.list()) {
     if (auto* send = std::get_if<sched::Send>(&effect)) {
-      const caf::actor* to = address(peers, *send);
-      if (to == nullptr || !*to) continue;
+      const caf::actor to = address(peers, *send);
+      if (!to) continue;
       ++counters.messages;
-      std::visit([&](auto& message) { self.send(*to, std::move(message)); }, send->message);
-    } else if (auto* timer = std::get_if<sched::SetTimer>(&effect)) {
-      const auto delay =
-          std::chrono::microseconds{std::max<std::int64_t>(0, timer->due_us - now_us)};
-      self.delayed_send(&self, delay, sched::Timer{timer->kind, timer->key});
+      std::visit([&](auto& message) { self.send(to, std::move(message)); }, send->message);
+    } else if (const auto* timer = std::get_if<sched::SetTimer>(&effect)) {
+      timers.set(*timer);
     } else if (auto* record = std::get_if<sched::Record>(&effect)) {
       ++counters.decisions;
       if (ledger != nullptr) ledger->append(*record, now_us);
@@ -53,12 +51,28 @@ void perform(caf::event_based_actor& self, const Peers& peers, Ledger* ledger,
   }
 }
 
+void arm(caf::event_based_actor& self, TimerQueue& timers) {
+  const auto due_us = timers.next_wake_us();
+  if (!due_us) return;
+  const auto delay = std::chrono::microseconds{std::max<std::int64_t>(0, *due_us - now_us(self))};
+  self.delayed_send(&self, delay, WakeUp{*due_us});
+}
+
 void drop_unexpected(caf::scheduled_actor& self, std::shared_ptr<ShellCounters> counters) {
   self.set_default_handler([counters](caf::scheduled_actor*, caf::message_view& view) {
     ++counters->unexpected;
     spdlog::warn("dropped a message that no handler takes: {}",
                  caf::to_string(view.move_content_to_message()));
     return caf::result<caf::message>{caf::sec::unexpected_message};
+  });
+  self.set_exception_handler([](std::exception_ptr& thrown) -> caf::error {
+    try {
+      std::rethrow_exception(thrown);
+    } catch (const std::exception& error) {
+      return caf::make_error(caf::sec::runtime_error, error.what());
+    } catch (...) {
+      return caf::make_error(caf::sec::runtime_error, "an exception of unknown type");
+    }
   });
 }
 

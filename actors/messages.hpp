@@ -9,6 +9,7 @@
 #include "actors/caf_compat.hpp"
 #include "schedulers/stage/effects.hpp"
 #include "schedulers/stage/rank_stage.hpp"
+#include "schedulers/stage/supervisor_stage.hpp"
 
 #include <caf/type_id.hpp>
 
@@ -145,6 +146,11 @@ struct Tick {
   std::int32_t unused = 0;
 };
 
+/// Self-message of a shell: timers may be due.
+struct WakeUp {
+  std::int64_t due_us = 0; ///< The clock time it was asked for.
+};
+
 /// First message of an actor once all peers are known.
 struct Start {
   std::int32_t unused = 0;
@@ -178,8 +184,9 @@ TROUPE_INSPECT(Sampling, x.temperature_bits, x.top_p_bits, x.top_k, x.seed, x.to
 TROUPE_INSPECT(Work, x.prompt, x.answered, x.stop_ids, x.new_tokens_max, x.sampling)
 TROUPE_INSPECT(Claim, x.reservation, x.expected_p50, x.expected_p90, x.preemptions)
 TROUPE_INSPECT(Submit, x.ref, x.tenant, x.priority, x.arrival_us, x.deadline_us, x.work, x.claim)
+TROUPE_INSPECT(AnswersExpected, x.length_class, x.expected_p50, x.expected_p90)
 TROUPE_INSPECT(Cancel, x.ref, x.reason)
-TROUPE_INSPECT(Ended, x.ref, x.code, x.retryable, x.detail)
+TROUPE_INSPECT(Ended, x.ref, x.code, x.retryable, x.detail, x.rank)
 TROUPE_INSPECT(TokenRow, x.ref, x.index, x.token, x.logprob_bits, x.top_tokens, x.top_logprob_bits,
                x.end)
 TROUPE_INSPECT(Tokens, x.rank, x.step, x.rows)
@@ -208,7 +215,9 @@ TROUPE_INSPECT(Adopted, x.ref, x.rank, x.handoff)
 TROUPE_INSPECT(Release, x.ref, x.rank, x.reason)
 TROUPE_INSPECT(RankUp, x.rank, x.role, x.name, x.kv_blocks, x.block_tokens, x.slots,
                x.step_tokens_max, x.context_max)
-TROUPE_INSPECT(RankDown, x.rank, x.reason)
+TROUPE_INSPECT(RankDown, x.rank, x.reason, x.comes_back)
+TROUPE_INSPECT(NoRankLeft, x.role, x.detail)
+TROUPE_INSPECT(RankStarted, x.rank, x.code, x.detail)
 TROUPE_INSPECT(Timer, x.kind, x.key)
 TROUPE_INSPECT(StepRow, x.ref, x.status, x.length, x.drew, x.token)
 TROUPE_INSPECT(StepDone, x.step, x.code, x.compute_us, x.rows)
@@ -238,6 +247,7 @@ TROUPE_INSPECT(JobState, x.succeeded, x.failed, x.running, x.waiting, x.run_done
 TROUPE_INSPECT(Piece, x.kind, x.text)
 TROUPE_INSPECT(PollTransport, x.round)
 TROUPE_INSPECT(Tick, x.unused)
+TROUPE_INSPECT(WakeUp, x.due_us)
 TROUPE_INSPECT(Start, x.unused)
 TROUPE_INSPECT(Stop, x.unused)
 } // namespace troupe::actors
@@ -303,4 +313,8 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::Tick))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Start))
 CAF_ADD_TYPE_ID(troupe, (troupe::actors::Stop))
 CAF_ADD_TYPE_ID(troupe, (troupe::sched::Claim))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::WakeUp))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::NoRankLeft))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::RankStarted))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::AnswersExpected))
 CAF_END_TYPE_ID_BLOCK(troupe)

@@ -129,6 +129,8 @@ struct Metrics::State {
       counters("vllm:generation_tokens_total", "Tokens that ranks drew.").Add(labels);
   Family<Gauge>& kv_usage = gauges("vllm:kv_cache_usage_perc",
                                    "Share of the kv blocks of a rank that sequences hold, 0 to 1.");
+  Family<Counter>& preemptions =
+      counters("vllm:num_preemptions_total", "Sequences that gave their KV up to earlier ones.");
   Family<Gauge>& kv_facts =
       gauges("vllm:cache_config_info", "Facts of a rank's kv memory as labels; the value is 1.");
   Family<Gauge>& lines =
@@ -154,6 +156,9 @@ struct Metrics::State {
       counter("troupe_ledger_records_total", "Decisions written to the ledger.");
   Counter& ledger_lost =
       counter("troupe_ledger_lost_records_total", "Decisions the ledger could not keep.");
+  Counter& rank_losses = counter("troupe_rank_losses_total", "Times a rank threw, died or hung.");
+  Counter& rank_restarts =
+      counter("troupe_rank_restarts_total", "Times a lost rank was started again.");
   Counter& write_failures =
       counter("troupe_metrics_write_failures_total", "Times this file could not be written.");
 };
@@ -194,6 +199,8 @@ void Metrics::sample(const MetricsSample& sample) {
   raise_to(state.scheduling, static_cast<double>(sample.scheduling_ns) / 1e9);
   raise_to(state.ledger_records, sample.ledger_records);
   raise_to(state.ledger_lost, sample.ledger_lost);
+  raise_to(state.rank_losses, sample.rank_losses);
+  raise_to(state.rank_restarts, sample.rank_restarts);
   raise_to(state.write_failures, sample.write_failures);
   for (const StageSample& stage : sample.stages) {
     const Labels labels = {{"stage", stage.name}};

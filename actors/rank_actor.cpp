@@ -19,6 +19,7 @@ void run_step(Self& self, const sched::RunStep& step) {
   RankState& state = self.state;
   build_plan(step, *state.log, state.plan);
   Result<engine::StepResult> result = state.engine->step(state.plan);
+  if (state.pulse->fenced()) return;
   sched::StepDone done;
   if (result.ok()) {
     done = take_result(step, *result, *state.log);
@@ -165,17 +166,47 @@ void perform_other(Self& self, sched::Effect& effect) {
   }
 }
 
-/// One event through the stage, and what it left in the accounts.
+/// Runs a call of this life and takes down what it left in the accounts. A life that was given up
+/// meanwhile ends instead.
+template <class Call>
+void work(Self& self, Call call) {
+  RankState& state = self.state;
+  if (!state.pulse->fenced()) {
+    const RankPulse::Work piece(*state.pulse);
+    const sched::RankCounts before = state.stage->counts();
+    call();
+    const sched::RankCounts& after = state.stage->counts();
+    if (!state.pulse->fenced()) {
+      state.totals->steps += after.steps - before.steps;
+      state.totals->busy_us += after.busy_us - before.busy_us;
+      state.totals->preempted += after.preempted - before.preempted;
+      state.totals->kv_blocks_held = after.kv_blocks_reserved;
+      state.totals->kv_blocks_free = after.kv_blocks_free;
+      state.totals->slots_held = after.slots_reserved;
+      state.totals->slots_free = after.slots_free;
+    }
+  }
+  if (state.pulse->fenced()) self.quit();
+}
+
 template <class Event>
 void take(Self& self, const Event& event) {
+  work(self, [&] { self.state.handle(self, event); });
+}
+
+void start(Self& self) {
+  const std::int64_t now = now_us(self);
   RankState& state = self.state;
-  state.handle(self, event);
-  const sched::RankCounts& counts = state.stage->counts();
-  state.totals->steps = counts.steps;
-  state.totals->busy_us = counts.busy_us;
-  state.totals->preempted = counts.preempted;
-  state.totals->kv_blocks_held = counts.kv_blocks_reserved;
-  state.totals->slots_held = counts.slots_reserved;
+  state.run(self, now, [&](sched::Effects& effects) { state.stage->start(now, effects); });
+}
+
+/// The token log begins with the first Assign; a repeated or a stale one must not touch it.
+void assign(Self& self, const sched::Assign& given) {
+  RankState& state = self.state;
+  if (given.rank == state.rank && state.log->find(given.ref) == nullptr) {
+    state.log->put(given.ref, SequenceLog{given.work, {}});
+  }
+  take(self, given);
 }
 
 } // namespace
@@ -187,6 +218,8 @@ caf::behavior rank_actor(caf::stateful_actor<RankState>* self, RankConfig config
   state.engine = std::move(config.engine);
   state.transport = std::move(config.transport);
   state.modelled_time = config.modelled_time;
+  state.rank = config.options.rank;
+  state.pulse = config.pulse;
   state.totals = config.totals;
   state.log = std::make_unique<TokenLog>(state.engine->model().eos_ids);
   state.stage =
@@ -194,14 +227,8 @@ caf::behavior rank_actor(caf::stateful_actor<RankState>* self, RankConfig config
   state.other = [self](sched::Effect& effect) { perform_other(*self, effect); };
   drop_unexpected(*self, state.context.counters);
   return {
-      [=](const Start&) {
-        const std::int64_t now = now_us(*self);
-        self->state.run(*self, now, [&](sched::Effects& e) { self->state.stage->start(now, e); });
-      },
-      [=](const sched::Assign& m) {
-        self->state.log->put(m.ref, SequenceLog{m.work, {}});
-        take(*self, m);
-      },
+      [=](const Start&) { work(*self, [&] { start(*self); }); },
+      [=](const sched::Assign& m) { assign(*self, m); },
       [=](const sched::RunChunks& m) { take(*self, m); },
       [=](const sched::Reserve& m) { take(*self, m); },
       [=](const sched::Renew& m) { take(*self, m); },
@@ -211,8 +238,10 @@ caf::behavior rank_actor(caf::stateful_actor<RankState>* self, RankConfig config
       [=](const sched::StepDone& m) { take(*self, m); },
       [=](const sched::Exported& m) { take(*self, m); },
       [=](const sched::Imported& m) { take(*self, m); },
-      [=](const sched::Timer& m) { take(*self, m); },
-      [=](const PollTransport&) { poll_transport(*self); },
+      [=](const WakeUp& up) {
+        self->state.wake(*self, up, [&](const sched::Timer& timer) { take(*self, timer); });
+      },
+      [=](const PollTransport&) { work(*self, [&] { poll_transport(*self); }); },
       [=](const Stop&) { self->quit(); },
   };
 }

@@ -5,6 +5,7 @@
 
 #pragma once
 
+#include "actors/rank_life.hpp"
 #include "actors/records/codec.hpp"
 #include "actors/shell.hpp"
 #include "actors/step_builder.hpp"
@@ -12,22 +13,12 @@
 #include "engine/engine.hpp"
 #include "transport/transport.hpp"
 
-#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <vector>
 
 namespace troupe::actors {
-
-/// What a rank did, for the summary. Written by its actor. Thread: any.
-struct RankTotals {
-  std::atomic<std::int64_t> steps{0};
-  std::atomic<std::int64_t> busy_us{0};
-  std::atomic<std::int64_t> preempted{0};
-  std::atomic<std::int64_t> kv_blocks_held{0}; ///< Of sequences, after the last event.
-  std::atomic<std::int64_t> slots_held{0};
-};
 
 /// What a rank is made of.
 struct RankConfig {
@@ -37,6 +28,7 @@ struct RankConfig {
   std::shared_ptr<const sched::PolicyRegistry> registry;
   std::shared_ptr<engine::Engine> engine;          ///< Used by this actor only.
   std::shared_ptr<transport::Transport> transport; ///< Used by this actor only.
+  std::shared_ptr<RankPulse> pulse;                ///< Never null.
   std::shared_ptr<RankTotals> totals;              ///< Never null.
   /// Steps take the engine's compute_us of the actor clock (null engine).
   bool modelled_time = false;
@@ -56,14 +48,17 @@ struct PendingPull {
 };
 
 struct RankState : Shell<sched::RankStage> {
+  RankRef rank;
+  std::shared_ptr<RankPulse> pulse;
   std::shared_ptr<RankTotals> totals;
+  // The memory of registered regions outlives the transport, which others read it through.
   std::shared_ptr<engine::Engine> engine;
+  std::map<RequestRef, RegisteredSequence> registered;
+  std::map<transport::TransferId, PendingPull> pulls;
   std::shared_ptr<transport::Transport> transport;
   bool modelled_time = false;
   std::unique_ptr<TokenLog> log;
   engine::StepPlan plan; ///< Reused from step to step.
-  std::map<RequestRef, RegisteredSequence> registered;
-  std::map<transport::TransferId, PendingPull> pulls;
 };
 
 /// Takes Assign, RunChunks from the chunker; Reserve, Renew, Pull, Adopt from the balancer; Release

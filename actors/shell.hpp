@@ -5,6 +5,7 @@
 #include "actors/effects_runner.hpp"
 #include "actors/messages.hpp"
 #include "actors/stage_totals.hpp"
+#include "schedulers/registry/policy_set.hpp"
 #include "schedulers/stage/event.hpp"
 
 #include <chrono>
@@ -38,6 +39,7 @@ struct Shell {
   std::shared_ptr<StageTotals> totals_of_stage; ///< Taken from the table by the first event.
   StagePublished published;
   std::function<void(sched::Effect&)> other; ///< Effects that are not Send, SetTimer or Record.
+  TimerQueue timers;
 
   template <class Event>
   void handle(caf::event_based_actor& self, const Event& event) {
@@ -56,7 +58,18 @@ struct Shell {
                                            std::chrono::steady_clock::now() - begin)
                                            .count();
     publish(effects);
-    perform(self, *context.peers, context.ledger.get(), *context.counters, effects, now, other);
+    perform(self, *context.peers, context.ledger.get(), *context.counters, timers, effects, now,
+            other);
+    arm(self, timers);
+  }
+
+  /// Gives the timers that are due to `take`, one after the other.
+  template <class Take>
+  void wake(caf::event_based_actor& self, const WakeUp& up, Take take) {
+    timers.woke(up.due_us);
+    for (const sched::Timer& timer : timers.take_due(now_us(self)))
+      take(timer);
+    arm(self, timers);
   }
 
   void publish(const sched::Effects& effects) {
@@ -67,7 +80,37 @@ struct Shell {
   }
 };
 
-/// Counts and drops what no handler takes, instead of CAF's error to the sender.
+/// Counts and drops what no handler takes, instead of CAF's error to the sender. An exception in a
+/// handler ends the actor with its text as the reason.
 void drop_unexpected(caf::scheduled_actor& self, std::shared_ptr<ShellCounters> counters);
+
+/// What an actor that is nothing but a stage is made of.
+template <class Options>
+struct StageConfig {
+  ShellContext context;
+  Options options;
+  sched::PolicySet policies;
+  std::shared_ptr<const sched::PolicyRegistry> registry;
+};
+
+/// Body of an actor that is nothing but a stage: takes `Events`, timers and Stop.
+template <class... Events, class Stage, class Options>
+caf::behavior stage_behavior(caf::stateful_actor<Shell<Stage>>* self, const char* name,
+                             StageConfig<Options> config) {
+  Shell<Stage>& state = self->state;
+  state.name = name;
+  state.context = std::move(config.context);
+  state.stage = std::make_unique<Stage>(config.options, config.policies, *config.registry);
+  state.other = [](sched::Effect&) {
+    TROUPE_CHECK(false, "an effect that no stage asks for here");
+  };
+  drop_unexpected(*self, state.context.counters);
+  const auto take = [self](const auto& event) { self->state.handle(*self, event); };
+  return {
+      [=](const Events& event) { take(event); }...,
+      [=](const WakeUp& up) { self->state.wake(*self, up, take); },
+      [=](const Stop&) { self->quit(); },
+  };
+}
 
 } // namespace troupe::actors

@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <chrono>
+#include <ctime>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -14,8 +14,6 @@
 namespace troupe::app {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 constexpr std::int64_t kWalkEvery = 1000;
 
@@ -36,9 +34,8 @@ sim::Plan bench_plan() {
   return sim::plan_of(scenario, 1);
 }
 
-double seconds_since(Clock::time_point begin) {
-  return std::chrono::duration<double>(Clock::now() - begin).count();
-}
+/// CPU time of this process: other processes of a busy machine do not count.
+double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
 
 double median(std::vector<double> values) {
   std::sort(values.begin(), values.end());
@@ -57,13 +54,13 @@ double heap_events_per_s(std::int64_t pending, std::int64_t events) {
     heap.push_back(later(0));
     std::push_heap(heap.begin(), heap.end(), std::greater<>{});
   }
-  const auto begin = Clock::now();
+  const double begin = cpu_seconds();
   for (std::int64_t i = 0; i < events; ++i, ++order) {
     std::pop_heap(heap.begin(), heap.end(), std::greater<>{});
     heap.back() = later(heap.back().first);
     std::push_heap(heap.begin(), heap.end(), std::greater<>{});
   }
-  return static_cast<double>(events) / seconds_since(begin);
+  return static_cast<double>(events) / (cpu_seconds() - begin);
 }
 
 } // namespace
@@ -78,9 +75,9 @@ SchedulerBench bench_scheduler(std::int64_t rounds) {
   std::vector<double> bare;
   for (std::int64_t round = 0; round < rounds; ++round) {
     sim::Simulator simulator(plan.options, plan.requests);
-    const auto begin = Clock::now();
+    const double begin = cpu_seconds();
     simulator.run(plan.limit_us, plan.settle_us);
-    const double seconds = seconds_since(begin);
+    const double seconds = cpu_seconds() - begin;
     bench.events = simulator.events();
     bench.pending = std::max<std::int64_t>(1, simulator.pending_mean());
     ours.push_back(static_cast<double>(bench.events) / seconds);

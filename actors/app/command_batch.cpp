@@ -160,6 +160,13 @@ int exit_code_of(const actors::JobState& last, const JobFacts& facts) {
   return facts.failed > 0 ? kExitPartial : kExitDone;
 }
 
+/// How to go on after what the journal does not know of; it says so itself of what it does.
+std::string how_to_go_on(const actors::JobState& last, const BatchPaths& paths) {
+  if (last.code != ErrorCode::rank_lost && last.code != ErrorCode::no_rank) return {};
+  return paths.input == "-" ? "; a job on standard input cannot go on, use a file to be able to"
+                            : "; the same command goes on";
+}
+
 int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& paths,
             const std::shared_ptr<BatchJob>& job, std::vector<OpenedRank> ranks) {
   MetricsWriter metrics(setup);
@@ -207,7 +214,7 @@ int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& p
   summary.run_completion_tokens = last.output_tokens;
   system.add_to(summary);
   const int exit_code = report(arguments, summary, exit_code_of(last, facts));
-  if (last.code != ErrorCode::ok) return fail(exit_code, last.message);
+  if (last.code != ErrorCode::ok) return fail(exit_code, last.message + how_to_go_on(last, paths));
   if (last.complete) return exit_code;
   return fail(exit_code, paths.input == "-"
                              ? "stopped before the end; a job on standard input cannot go on"

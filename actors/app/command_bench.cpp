@@ -35,9 +35,15 @@ int command_bench(const BenchArguments& arguments) {
   ConfigOutcome loaded = load_system_config(arguments.common.config, arguments.common.sets);
   if (!loaded.ok()) return fail(kExitRefused, error_lines(loaded.errors));
   if (!arguments.model.empty()) loaded.config.model.path = arguments.model;
+  if (loaded.config.model.path.empty()) {
+    return fail(kExitRefused, "bench engine: no model: pass --model DIR, or set model.path");
+  }
+  if (!arguments.common.quiet) {
+    std::fputs("troupe: measuring, about a minute on the bundled model\n", stderr);
+  }
   const auto bench =
       bench_engine_shapes(engine_options(loaded.config, loaded.config.ranks.front()), kRounds);
-  if (!bench.ok()) return fail(kExitFailed, bench.error().message);
+  if (!bench.ok()) return fail(exit_code_of(bench.error()), bench.error().message);
   return print(arguments.common, bench_text(*bench), bench_json(*bench));
 }
 

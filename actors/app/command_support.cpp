@@ -1,6 +1,7 @@
 // What every command needs to say: messages on standard error.
 
 #include "actors/app/commands.hpp"
+#include "actors/app/local_system.hpp"
 
 #include <algorithm>
 #include <cstdio>
@@ -9,11 +10,13 @@
 namespace troupe::app {
 
 int exit_code_of(const Error& error) noexcept {
-  const bool unreadable = error.code == ErrorCode::io_error ||
-                          error.code == ErrorCode::bad_checkpoint ||
-                          error.code == ErrorCode::engine_failed;
+  const bool unreadable =
+      error.code == ErrorCode::io_error || error.code == ErrorCode::bad_checkpoint ||
+      error.code == ErrorCode::unsupported || error.code == ErrorCode::engine_failed;
   return unreadable ? kExitFailed : kExitRefused;
 }
+
+bool left_threads() noexcept { return LocalSystem::left_threads(); }
 
 int fail(int exit_code, std::string_view message) {
   // A message of several lines has one cause a line.

@@ -66,7 +66,9 @@ public:
       return chat(line.text);
     }
     const Json json = Json::parse(line.text, nullptr, false);
-    if (json.is_discarded() || !json.is_object()) {
+    // The JSON reader takes a zero byte for the end of its input.
+    const bool has_zero = line.text.find('\0') != std::string::npos;
+    if (has_zero || json.is_discarded() || !json.is_object()) {
       return refused("the line is no JSON object; expected {\"text\": ...}, or {\"ids\": [...]} "
                      "with --decode");
     }
@@ -144,13 +146,15 @@ int command_tokenize(const TokenizeArguments& arguments) {
   const std::filesystem::path path = folder;
   auto tokenizer = text::Tokenizer::load((path / "tokenizer.json").string());
   if (!tokenizer) {
-    return fail(kExitRefused, tokenizer.error().message);
+    std::error_code error;
+    const bool has_folder = std::filesystem::is_directory(path, error);
+    return fail(has_folder ? kExitFailed : kExitRefused, tokenizer.error().message);
   }
   std::optional<text::ChatFormat> format;
   if (arguments.chat) {
     auto read = text::load_chat_format((path / "encoding.json").string());
     if (!read) {
-      return fail(kExitRefused, read.error().message);
+      return fail(exit_code_of(read.error()), read.error().message);
     }
     format = std::move(*read);
   }

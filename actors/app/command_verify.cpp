@@ -62,7 +62,8 @@ void print_quant(const engine::VerifyFileReport& report, const engine::VerifyQua
   if (report.layerwise) {
     line += fmt::format(" rows {}/{}", quant.rows - quant.rows_outside, quant.rows);
   }
-  line += fmt::format(" greedy {}/{}", quant.greedy_equal, quant.greedy_count);
+  line += fmt::format(" greedy {}/{}", std::min(quant.greedy_equal, quant.greedy_count),
+                      quant.greedy_count);
   if (quant.skipped > 0) {
     line += fmt::format(" SKIP {}", quant.skipped);
   }

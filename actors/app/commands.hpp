@@ -109,6 +109,9 @@ int check_batch_input(const BatchArguments& arguments);
 /// 2 when what was asked for cannot be done.
 int exit_code_of(const Error& error) noexcept;
 
+/// Whether a hanging thread was left behind: the process then ends without destructors.
+bool left_threads() noexcept;
+
 /// Prints "troupe: MESSAGE" to standard error and returns `exit_code`.
 int fail(int exit_code, std::string_view message);
 

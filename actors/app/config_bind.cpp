@@ -354,6 +354,21 @@ void bind_group(const ConfigNode& node, Binder& binder, ConfigOutcome& outcome) 
   outcome.config.ranks.push_back(std::move(group));
 }
 
+/// Ranks hand sequences over to each other: their KV must have one form.
+void check_devices(const ConfigNode& at, ConfigOutcome& outcome) {
+  const auto kind = [](const std::string& device) { return device.substr(0, device.find(':')); };
+  const std::vector<RankGroupConfig>& ranks = outcome.config.ranks;
+  for (const RankGroupConfig& group : ranks) {
+    if (kind(group.device) == kind(ranks.front().device)) continue;
+    outcome.errors.push_back(
+        {at.file, at.line, "rank." + group.name + ".device",
+         fmt::format("found \"{}\" beside \"{}\" of {}, expected one kind of device for all ranks: "
+                     "they hand sequences over to each other",
+                     group.device, ranks.front().device, ranks.front().name)});
+    return;
+  }
+}
+
 void bind_groups(const ConfigNode& root, Binder& binder, ConfigOutcome& outcome) {
   std::vector<ConfigNode> groups;
   const auto at = root.table.find("rank");
@@ -373,6 +388,7 @@ void bind_groups(const ConfigNode& root, Binder& binder, ConfigOutcome& outcome)
   for (const ConfigNode& node : at->second.items) {
     bind_group(node, binder, outcome);
   }
+  if (!outcome.config.ranks.empty()) check_devices(at->second.items.front(), outcome);
 }
 
 } // namespace

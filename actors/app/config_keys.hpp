@@ -77,6 +77,8 @@ void visit_limits(Limits& limits, Visitor& visitor) {
   visitor.size("line_bytes_max", limits.line_bytes_max, IntegerRange{1024, 1LL << 30});
   visitor.integer("attempts_max", limits.attempts_max, IntegerRange{1, 1000});
   visitor.integer("lease_ms", limits.lease_ms, IntegerRange{100, 3'600'000});
+  visitor.integer("rank_restarts_max", limits.rank_restarts_max, IntegerRange{0, 1'000'000});
+  visitor.integer("heartbeat_ms", limits.heartbeat_ms, IntegerRange{10, 60'000});
 }
 
 template <class Sampling, class Visitor>

@@ -2,13 +2,12 @@
 
 #include "actors/app/config_bind.hpp"
 #include "actors/app/config_sim.hpp"
+#include "engine/text/text_file.hpp"
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <cstring>
+#include <algorithm>
 #include <optional>
 
 namespace troupe::app {
@@ -16,6 +15,68 @@ namespace troupe::app {
 namespace {
 
 constexpr std::size_t kFileBytesMax = 4 << 20;
+
+// The library parses and frees nested values by recursion; dotted keys nest without brackets.
+constexpr std::int64_t kBracketsMax = 32;
+constexpr std::int64_t kKeyPartsMax = 16;
+
+constexpr std::size_t kShownBytes = 80; ///< Of a wrong override, in a message.
+
+/// What is nested too deep, if anything: a look at the text before it is parsed.
+class NestingCheck {
+public:
+  explicit NestingCheck(std::string_view text) : text_(text) {}
+
+  /// Line of the first place that is too deep; 0 when there is none.
+  std::int64_t first_line() {
+    for (; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      if (c == '\n') ++line_;
+      if (c == '"' || c == '\'') {
+        skip_quoted(c);
+      } else if (c == '#') {
+        at_ = std::min(text_.find('\n', at_), text_.size()) - 1;
+      } else if (c == '[' || c == '{') {
+        ++brackets_;
+      } else if (c == ']' || c == '}') {
+        brackets_ = std::max<std::int64_t>(brackets_ - 1, 0);
+      }
+      if (c == '.') ++dots_;
+      if (c == '\n' || c == '=' || c == ',' || c == '{' || c == '[') dots_ = 0;
+      if (brackets_ > kBracketsMax || dots_ >= kKeyPartsMax) return line_;
+    }
+    return 0;
+  }
+
+private:
+  /// Goes to the last character of a quoted text. One that does not end is the parser's to report.
+  void skip_quoted(char quote) {
+    const std::string three(3, quote);
+    const bool is_long = text_.substr(at_, 3) == three;
+    for (at_ += is_long ? 3 : 1; at_ < text_.size(); ++at_) {
+      const char c = text_[at_];
+      if (c == '\n') {
+        if (!is_long) {
+          --at_;
+          return;
+        }
+        ++line_;
+      }
+      if (c == '\\' && quote == '"') {
+        ++at_;
+      } else if (c == quote && (!is_long || text_.substr(at_, 3) == three)) {
+        at_ += is_long ? 2 : 0;
+        return;
+      }
+    }
+  }
+
+  std::string_view text_;
+  std::size_t at_ = 0;
+  std::int64_t line_ = 1;
+  std::int64_t brackets_ = 0;
+  std::int64_t dots_ = 0; ///< Of the key that is being read.
+};
 
 ConfigNode convert(const toml::node& node, const std::string& file) {
   ConfigNode out;
@@ -54,6 +115,20 @@ ConfigNode convert(const toml::node& node, const std::string& file) {
   return out;
 }
 
+/// Keys and texts of a file may hold anything; a message is one line that a terminal can show.
+std::string one_line(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    const auto byte = static_cast<unsigned char>(c);
+    if (byte < 0x20 || byte == 0x7F) {
+      out += fmt::format("\\x{:02x}", byte);
+    } else {
+      out += c;
+    }
+  }
+  return out;
+}
+
 struct TreeOutcome {
   ConfigNode root;
   std::vector<ConfigError> errors;
@@ -62,6 +137,14 @@ struct TreeOutcome {
 TreeOutcome parse_tree(std::string_view text, const std::string& name) {
   TreeOutcome out;
   out.root.file = name;
+  if (const std::int64_t line = NestingCheck(text).first_line(); line > 0) {
+    out.errors.push_back({name, line, "",
+                          fmt::format("this is no configuration: found nesting deeper than {} "
+                                      "brackets or {} parts of a key, expected at most that; "
+                                      "write it flat",
+                                      kBracketsMax, kKeyPartsMax)});
+    return out;
+  }
   try {
     const toml::table table = toml::parse(text, std::string_view(name));
     out.root = convert(table, name);
@@ -76,47 +159,39 @@ TreeOutcome parse_tree(std::string_view text, const std::string& name) {
 }
 
 std::optional<std::string> read_file(const std::string& path, std::vector<ConfigError>& errors) {
-  std::FILE* file = std::fopen(path.c_str(), "rb");
-  if (file == nullptr) {
-    errors.push_back({path, 0, "", std::string("cannot open it: ") + std::strerror(errno)});
-    return std::nullopt;
+  Result<std::string> bytes = text::read_text_file(path, kFileBytesMax);
+  if (bytes.ok()) {
+    return std::move(*bytes);
   }
-  std::string text(kFileBytesMax + 1, '\0');
-  text.resize(std::fread(text.data(), 1, text.size(), file));
-  const bool is_failed = std::ferror(file) != 0;
-  const int reason = errno;
-  std::fclose(file);
-  if (is_failed) {
-    errors.push_back({path, 0, "", std::string("cannot read it: ") + std::strerror(reason)});
-    return std::nullopt;
-  }
-  if (text.size() > kFileBytesMax) {
-    errors.push_back({path, 0, "", "it is larger than 4 MiB; this is hardly a configuration"});
-    return std::nullopt;
-  }
-  return text;
+  const std::string& message = bytes.error().message;
+  const std::string place = path + ": ";
+  errors.push_back(
+      {path, 0, "", message.rfind(place, 0) == 0 ? message.substr(place.size()) : message});
+  return std::nullopt;
 }
 
 /// The value behind "=": TOML, or else the text itself.
 ConfigNode override_value(const std::string& text) {
   ConfigNode node;
+  node.kind = NodeKind::text;
+  node.text = text;
+  node.file = "--set";
+  if (NestingCheck(text).first_line() > 0) {
+    return node;
+  }
   try {
     const toml::table table =
         toml::parse(fmt::format("value = {}", text), std::string_view("--set"));
     if (table.size() == 1 && table.contains("value")) {
-      node = convert(*table.get("value"), "");
+      ConfigNode value = convert(*table.get("value"), "--set");
+      value.line = 0;
+      if (value.kind != NodeKind::table && value.kind != NodeKind::other) {
+        return value;
+      }
     }
   } catch (const std::exception&) {
-    node.kind = NodeKind::text;
-    node.text = text;
+    return node; // No TOML value: the text itself.
   }
-  if (node.kind == NodeKind::table || node.kind == NodeKind::other) {
-    node = {};
-    node.kind = NodeKind::text;
-    node.text = text;
-  }
-  node.file = "--set";
-  node.line = 0;
   return node;
 }
 
@@ -134,7 +209,8 @@ std::optional<ConfigOverride> parse_override(const std::string& text,
     }
   }
   out.path.push_back(std::move(word));
-  bool is_good = equals != std::string::npos && out.path.size() >= 2;
+  bool is_good =
+      equals != std::string::npos && out.path.size() >= 2 && std::ssize(out.path) <= kKeyPartsMax;
   for (const std::string& part : out.path) {
     is_good = is_good && !part.empty();
   }
@@ -142,7 +218,7 @@ std::optional<ConfigOverride> parse_override(const std::string& text,
     errors.push_back({"--set", 0, "",
                       fmt::format("found \"{}\", expected table.key=VALUE, as in "
                                   "limits.inflight_max=64 or rank.prefill.count=2",
-                                  text)});
+                                  text.substr(0, kShownBytes))});
     return std::nullopt;
   }
   out.value = override_value(text.substr(equals + 1));
@@ -179,7 +255,7 @@ std::string ConfigError::text() const {
     }
     out.append(part);
   }
-  return out;
+  return one_line(out);
 }
 
 ConfigOutcome load_system_config(const std::string& path,

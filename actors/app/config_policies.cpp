@@ -9,34 +9,51 @@ namespace troupe::app {
 
 namespace {
 
+void flatten(const ConfigNode& table, const std::string& kind, const std::string& prefix,
+             OptionTable& options, std::vector<ConfigError>& errors);
+
+/// One option. Lists become numbered keys: filters = ["alive"] is "filters.0".
+void flatten_value(const ConfigNode& node, const std::string& kind, const std::string& name,
+                   OptionTable& options, std::vector<ConfigError>& errors) {
+  const std::string where = node.file + ":" + std::to_string(node.line);
+  switch (node.kind) {
+  case NodeKind::boolean:
+    options.set(name, {node.boolean, where});
+    break;
+  case NodeKind::integer:
+    options.set(name, {node.integer, where});
+    break;
+  case NodeKind::real:
+    options.set(name, {node.real, where});
+    break;
+  case NodeKind::text:
+    if (name != "policy") {
+      options.set(name, {node.text, where});
+    }
+    break;
+  case NodeKind::table:
+    flatten(node, kind, name + ".", options, errors);
+    break;
+  case NodeKind::array:
+    if (node.items.empty()) {
+      errors.push_back({node.file, node.line, kind + "." + name,
+                        "found an empty list; leave it out for the default"});
+    }
+    for (std::size_t i = 0; i < node.items.size(); ++i) {
+      flatten_value(node.items[i], kind, name + "." + std::to_string(i), options, errors);
+    }
+    break;
+  default:
+    errors.push_back({node.file, node.line, kind + "." + name,
+                      "found " + node.shown() + ", expected true, false, a number or a text"});
+  }
+}
+
 /// Options below a kind become flat keys: [queue.wait_bound] max_us is "wait_bound.max_us".
 void flatten(const ConfigNode& table, const std::string& kind, const std::string& prefix,
              OptionTable& options, std::vector<ConfigError>& errors) {
   for (const auto& [key, node] : table.table) {
-    const std::string name = prefix + key;
-    const std::string where = node.file + ":" + std::to_string(node.line);
-    switch (node.kind) {
-    case NodeKind::boolean:
-      options.set(name, {node.boolean, where});
-      break;
-    case NodeKind::integer:
-      options.set(name, {node.integer, where});
-      break;
-    case NodeKind::real:
-      options.set(name, {node.real, where});
-      break;
-    case NodeKind::text:
-      if (name != "policy") {
-        options.set(name, {node.text, where});
-      }
-      break;
-    case NodeKind::table:
-      flatten(node, kind, name + ".", options, errors);
-      break;
-    default:
-      errors.push_back({node.file, node.line, kind + "." + name,
-                        "found " + node.shown() + ", expected true, false, a number or a text"});
-    }
+    flatten_value(node, kind, prefix + key, options, errors);
   }
 }
 

@@ -28,6 +28,8 @@ constexpr std::array<std::pair<std::string_view, sched::Role>, 3> kRoles = {
     {{"prefill", sched::Role::prefill},
      {"decode", sched::Role::decode},
      {"both", sched::Role::both}}};
+constexpr std::array<std::pair<std::string_view, sched::Reservation>, 2> kReservations = {
+    {{"worst", sched::Reservation::worst}, {"expected", sched::Reservation::expected}}};
 constexpr std::array<std::pair<std::string_view, sim::Arrivals>, 3> kArrivals = {
     {{"within", sim::Arrivals::within},
      {"gaps", sim::Arrivals::gaps},
@@ -292,6 +294,9 @@ void bind_limits(const ConfigNode* node, sim::LimitsSpec& limits, Errors& errors
   reader.range("handoff_timeout_us", limits.handoff_timeout_us, {100, kMicros.high});
   reader.range("assign_again_us", limits.assign_again_us, {100, kMicros.high});
   reader.range("retry_us", limits.retry_us, {1, kMicros.high});
+  reader.word("reserve", limits.reserve, kReservations);
+  reader.range("expected_permille", limits.expected_permille, {1, 1000});
+  reader.range("preemptions_max", limits.preemptions_max, {0, 1'000'000});
 }
 
 void bind_rates(TableReader& root, sim::Scenario& scenario, Errors& errors) {

@@ -160,7 +160,7 @@ Status JobFiles::sync() {
     }
     struct stat found {};
     if (::fstat(file.fd, &found) != 0 || found.st_nlink == 0) {
-      return {ErrorCode::io_error,
+      return {ErrorCode::mismatch,
               file.path + ": it was removed while the job runs; what is in it is lost: begin anew "
                           "with --restart"};
     }

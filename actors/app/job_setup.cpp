@@ -51,7 +51,15 @@ Result<engine::ModelFacts> read_model(const SystemConfig& config) {
 Result<TextOptions> text_options(const SystemConfig& config, const engine::ModelFacts& model) {
   const std::filesystem::path folder = config.model.path;
   auto tokenizer = text::Tokenizer::load((folder / "tokenizer.json").string());
-  if (!tokenizer.ok()) return tokenizer.error();
+  // The folder is there, so a missing file is damage and no wrong argument.
+  if (!tokenizer.ok()) return Error{ErrorCode::bad_checkpoint, tokenizer.error().message};
+  if ((*tokenizer)->vocab_size() > model.vocab) {
+    return Error{ErrorCode::bad_checkpoint,
+                 fmt::format("{}: found ids up to {}, expected less than vocab_size = {} of "
+                             "config.json; the files are of two models, fetch both again",
+                             (folder / "tokenizer.json").string(), (*tokenizer)->vocab_size() - 1,
+                             model.vocab)};
+  }
   TextOptions out;
   out.tokenizer = std::move(*tokenizer);
   auto format = text::load_chat_format((folder / "encoding.json").string());
@@ -66,6 +74,7 @@ Result<TextOptions> text_options(const SystemConfig& config, const engine::Model
   out.seed = static_cast<std::uint64_t>(config.cluster.seed);
   out.vocab = model.vocab;
   out.context_max = model.context_max;
+  out.eos_ids = model.eos_ids;
   out.temperature = sampling.temperature.value_or(model.temperature);
   out.top_p = sampling.top_p.value_or(model.top_p);
   out.top_k = sampling.top_k > 0 ? sampling.top_k : model.top_k;

@@ -122,9 +122,13 @@ Status Journal::poison(Status status) {
     return status;
   }
   store_->rollback();
-  failure_ = {status.error().code,
-              status.error().message + ". The job stopped, its " + std::to_string(facts_.done()) +
-                  " finished lines are safe; when the cause is gone, the same command goes on"};
+  // A mismatch says itself what to do: the same command would be refused.
+  const std::string end = status.error().code == ErrorCode::mismatch
+                              ? ". The job stopped"
+                              : ". The job stopped, its " + std::to_string(facts_.done()) +
+                                    " finished lines are safe; when the cause is gone, the same "
+                                    "command goes on";
+  failure_ = {status.error().code, status.error().message + end};
   return failure_;
 }
 

@@ -1,7 +1,10 @@
 #include "actors/app/journal_store.hpp"
 
+#include "actors/app/journal_header.hpp"
+
 #include <sqlite3.h>
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <filesystem>
@@ -9,9 +12,6 @@
 namespace troupe::app {
 
 namespace {
-
-constexpr std::int64_t kVersion = 1;
-constexpr std::int64_t kApplicationId = 0x74726F75; // "trou"
 
 constexpr const char* kSchema = R"sql(
 DROP TABLE IF EXISTS job;
@@ -30,7 +30,25 @@ CREATE TABLE lines(
 PRAGMA application_id=1953656693;
 PRAGMA user_version=1;
 )sql";
-static_assert(kApplicationId == 1953656693 && kVersion == 1, "as in the schema");
+static_assert(kJournalApplicationId == 1953656693 && kJournalVersion == 1, "as in the schema");
+
+constexpr std::size_t kShownBytes = 200;
+
+/// Rows that a job never has: without one job row, with lines that do not count from 1 to the
+/// number of lines, or with values out of their ranges.
+constexpr const char* kContradictions = R"sql(
+SELECT (SELECT count(*) <> 1 OR sum(
+            lines < 0 OR output_bytes < 0 OR errors_bytes < 0 OR succeeded < 0 OR failed < 0 OR
+            prompt_tokens < 0 OR completion_tokens < 0 OR succeeded + failed > lines OR
+            state NOT IN ('running', 'stopped', 'finished') OR
+            lines <> (SELECT count(*) FROM lines) OR
+            succeeded <> (SELECT count(*) FROM lines WHERE lines.state IN (1, 3)) OR
+            failed <> (SELECT count(*) FROM lines WHERE lines.state IN (2, 4))) FROM job)
+     + (SELECT coalesce(sum(
+            number < line OR offset < 0 OR length < 0 OR length(digest) <> 16 OR
+            state NOT BETWEEN 0 AND 4 OR too_long NOT IN (0, 1) OR duplicate_of < 0), 0)
+          + coalesce(min(line) <> 1 OR max(line) <> count(*), 0) FROM lines)
+)sql";
 
 /// A prepared statement. Parameters count from 1, columns from 0.
 class Statement {
@@ -130,10 +148,29 @@ struct JournalStore::State {
               path + ": another process is working on this job; wait for it or stop it first"};
     }
     if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT) {
-      return {ErrorCode::mismatch, path + ": it is no readable journal (" + text +
-                                       "); move it away, or give the job another output"};
+      return damaged(text);
     }
     return {ErrorCode::io_error, path + ": cannot " + action + " the journal: " + text};
+  }
+
+  /// `what` may be several lines of the library.
+  Error damaged(std::string what) const {
+    std::replace(what.begin(), what.end(), '\n', ' ');
+    return {ErrorCode::mismatch,
+            path + ": found a damaged journal (" + what.substr(0, kShownBytes) +
+                "), expected one that can be read; put back a copy, or move it away together with "
+                "the output and begin anew"};
+  }
+
+  /// Every page can be read, and the rows tell one story.
+  Status check_content() const {
+    Statement pages(db, "PRAGMA quick_check(1)");
+    if (!pages.step()) return failure("check");
+    if (const std::string found = pages.text(0); found != "ok") return damaged(found);
+    Statement rows(db, kContradictions);
+    if (!rows.step()) return failure("check");
+    if (rows.integer(0) == 0) return {};
+    return damaged(std::to_string(rows.integer(0)) + " rows contradict the others");
   }
 
   Status execute(const char* sql) const {
@@ -156,6 +193,9 @@ JournalStore::JournalStore(std::unique_ptr<State> state) : state_(std::move(stat
 JournalStore::~JournalStore() = default;
 
 Result<std::unique_ptr<JournalStore>> JournalStore::open(const std::string& path) {
+  if (Status status = check_journal_header(path); !status) {
+    return status.error();
+  }
   auto state = std::make_unique<State>();
   state->path = path;
   const int flags = SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX;
@@ -198,17 +238,19 @@ Result<bool> JournalStore::has_job() {
   if (*version == 0 && *tables == 0) {
     return false;
   }
-  if (*owner != kApplicationId) {
-    return Error{ErrorCode::mismatch, state_->path + ": this database is no journal of troupe; "
-                                                     "give the job another output"};
+  if (*owner != kJournalApplicationId) {
+    return foreign_journal(state_->path);
   }
-  if (*version > kVersion || *version < 0) {
-    return Error{ErrorCode::mismatch, state_->path +
-                                          ": written by a newer troupe (journal version " +
-                                          std::to_string(*version) + ", this one knows " +
-                                          std::to_string(kVersion) + "); go on with that one"};
+  if (*version > kJournalVersion || *version < 0) {
+    return newer_journal(state_->path, *version);
   }
-  return *version == kVersion;
+  if (*version != kJournalVersion) {
+    return false;
+  }
+  if (Status status = state_->check_content(); !status) {
+    return status.error();
+  }
+  return true;
 }
 
 Status JournalStore::create_tables() {

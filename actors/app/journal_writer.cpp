@@ -68,8 +68,8 @@ void flush(Self& self, const JournalWriterConfig& config) {
 
 void close(Self& self, const JournalWriterConfig& config, bool finished) {
   flush(self, config);
-  if (self.state.failed) return;
   self.state.closed = true;
+  if (self.state.failed) return;
   const Status status = finished ? self.state.job->finish() : self.state.job->stop();
   if (!status.ok()) return fail(self, config, status.error());
   tell_driver(self, config, actors::StoreState{});

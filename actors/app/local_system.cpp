@@ -32,41 +32,75 @@ struct LocalSystem::State {
   std::map<caf::actor_addr, std::string> alive; ///< Names of the actors that have not ended.
   std::unique_ptr<caf::actor_system> system;
   std::unique_ptr<caf::scoped_actor> self;
-  std::vector<OpenedRank> ranks;
+  std::vector<std::string> names;  ///< Of ranks, ascending by id.
+  std::vector<sched::Role> roles;  ///< Likewise.
+  std::vector<engine::KvFacts> kv; ///< Likewise.
   SystemActors all;
   std::int64_t start_us = steady_us();
   bool stopped = false;
 
-  /// Watches all actors: one that ends while the job runs would leave it waiting for ever.
+  void add(const caf::actor& actor, const std::string& name) {
+    alive.emplace(actor.address(), name);
+    (*self)->monitor(actor);
+  }
+
+  /// Every actor answers Stop at its next message; a rank may be inside a step until then, and the
+  /// supervisor waits for its ranks.
+  void end_all(std::chrono::steady_clock::time_point deadline) {
+    for (const auto& [address, name] : alive) {
+      const auto actor = caf::actor_cast<caf::actor>(address);
+      if (actor) caf::anon_send(actor, actors::Stop{});
+    }
+    while (!alive.empty() && std::chrono::steady_clock::now() < deadline) {
+      (*self)->receive([&](const caf::down_msg& down) { alive.erase(down.source); },
+                       [](const actors::JobState&) {}, [](const actors::Piece&) {},
+                       caf::after(kPollEvery) >> [] {});
+    }
+  }
+
+  bool hangs() const { return !alive.empty() || all.supervised->hanging > 0; }
+
+  /// Watches what cannot be replaced: an actor that ends while the job runs would leave it waiting
+  /// for ever. The supervisor watches the ranks.
   void watch() {
     const actors::Peers& peers = *all.peers;
-    const auto add = [&](const caf::actor& actor, const std::string& name) {
-      alive.emplace(actor.address(), name);
-      (*self)->monitor(actor);
-    };
     add(peers.driver, "driver");
     add(peers.chunker, "prefill chunker");
     add(peers.balancer, "decode balancer");
     add(peers.text, "text worker");
     add(peers.store, "journal writer");
-    for (const auto& [id, rank] : peers.ranks)
-      add(rank, ranks[raw(id)].name);
+    add(all.supervisor, "supervisor");
   }
 };
+
+std::vector<std::unique_ptr<LocalSystem::State>>& LocalSystem::parked() {
+  static auto* const states = new std::vector<std::unique_ptr<State>>;
+  return *states;
+}
 
 LocalSystem::LocalSystem(SystemOptions options, std::vector<OpenedRank> ranks)
     : state_(std::make_unique<State>()) {
   State& state = *state_;
-  state.ranks = std::move(ranks);
+  for (const OpenedRank& rank : ranks) {
+    state.names.push_back(rank.name);
+    state.roles.push_back(rank.group.role);
+    state.kv.push_back(rank.kv);
+  }
   state.system = std::make_unique<caf::actor_system>(state.settings);
   state.self = std::make_unique<caf::scoped_actor>(*state.system);
-  state.all = spawn_system(*state.system, actors::Threads::own, options, state.ranks,
+  state.all = spawn_system(*state.system, actors::Threads::own, options, std::move(ranks),
                            caf::actor_cast<caf::actor>(state.self->ptr()));
   state.watch();
   start(state.all);
 }
 
-LocalSystem::~LocalSystem() { stop(); }
+LocalSystem::~LocalSystem() {
+  stop();
+  // Destroying an actor system waits for all its actors, for ever if one hangs.
+  if (state_->hangs()) parked().push_back(std::move(state_));
+}
+
+bool LocalSystem::left_threads() noexcept { return !parked().empty(); }
 
 bool LocalSystem::receive(const StateHandler& on_state, const PieceHandler& on_piece) {
   bool running = true;
@@ -83,7 +117,7 @@ bool LocalSystem::receive(const StateHandler& on_state, const PieceHandler& on_p
             lost.ended = true;
             lost.code = ErrorCode::rank_lost;
             lost.message = state_->alive[down.source] + " ended unexpectedly (" +
-                           caf::to_string(down.reason) + "); the same command goes on";
+                           caf::to_string(down.reason) + ")";
             state_->alive.erase(down.source);
             on_state(lost);
           },
@@ -98,21 +132,16 @@ void LocalSystem::interrupt(std::int32_t level) {
 void LocalSystem::stop() {
   State& state = *state_;
   if (std::exchange(state.stopped, true)) return;
-  actors::Peers& peers = *state.all.peers;
-  for (const auto& [address, name] : state.alive) {
-    const auto actor = caf::actor_cast<caf::actor>(address);
-    if (actor) caf::anon_send(actor, actors::Stop{});
-  }
-  // Every actor answers Stop at its next message; a rank may be inside a step until then.
   const auto deadline = std::chrono::steady_clock::now() + kStopWait;
-  while (!state.alive.empty() && std::chrono::steady_clock::now() < deadline) {
-    (*state.self)
-        ->receive([&](const caf::down_msg& down) { state.alive.erase(down.source); },
-                  [&](const actors::JobState&) {}, [&](const actors::Piece&) {},
-                  caf::after(kPollEvery) >> [] {});
+  state.end_all(deadline);
+  // The supervisor has ended its ranks, unless it was lost itself.
+  if (!state.hangs()) {
+    for (const caf::actor& rank : state.all.peers->ranks.all())
+      state.add(rank, "rank");
+    state.end_all(deadline);
   }
   // The actors refer to each other through this table: without clearing it nothing is freed.
-  if (state.alive.empty()) peers = actors::Peers{};
+  if (!state.hangs()) state.all.peers->clear();
   if (state.all.ledger) state.all.ledger->flush();
 }
 
@@ -120,17 +149,21 @@ const std::vector<std::shared_ptr<actors::RankTotals>>& LocalSystem::totals() co
   return state_->all.totals;
 }
 
+const SystemActors& LocalSystem::actors() const { return state_->all; }
+
+const std::vector<std::string>& LocalSystem::rank_names() const { return state_->names; }
+
 void LocalSystem::add_to(RunSummary& summary) const {
   const State& state = *state_;
   summary.ttft = *state.all.ttft;
   summary.tpot = *state.all.tpot;
   summary.scheduling_us = state.all.counters->scheduling_ns / 1000;
   summary.messages = state.all.counters->messages;
+  summary.rank_restarts = state.all.supervised->restarts;
   summary.wall_us = steady_us() - state.start_us;
-  for (std::size_t i = 0; i < state.ranks.size(); ++i) {
+  for (std::size_t i = 0; i < state.names.size(); ++i) {
     const actors::RankTotals& totals = *state.all.totals[i];
-    summary.ranks.push_back(
-        {state.ranks[i].name, state.ranks[i].group.role, totals.busy_us, totals.steps});
+    summary.ranks.push_back({state.names[i], state.roles[i], totals.busy_us, totals.steps});
     summary.steps += totals.steps;
     summary.preemptions += totals.preempted;
   }
@@ -142,6 +175,8 @@ void LocalSystem::add_to(actors::MetricsSample& sample) const {
   sample.messages = counters.messages;
   sample.unexpected_messages = counters.unexpected;
   sample.scheduling_ns = counters.scheduling_ns;
+  sample.rank_losses = state.all.supervised->lost;
+  sample.rank_restarts = state.all.supervised->restarts;
   if (state.all.ledger) {
     sample.ledger_records = state.all.ledger->records();
     sample.ledger_lost = state.all.ledger->lost();
@@ -154,10 +189,10 @@ void LocalSystem::add_to(actors::MetricsSample& sample) const {
   }
   sample.requests_waiting += queued;
   sample.requests_running = std::max<std::int64_t>(sample.requests_running - queued, 0);
-  for (std::size_t i = 0; i < state.ranks.size(); ++i) {
+  for (std::size_t i = 0; i < state.names.size(); ++i) {
     const actors::RankTotals& totals = *state.all.totals[i];
-    const engine::KvFacts& kv = state.ranks[i].engine->kv();
-    sample.ranks.push_back({state.ranks[i].name, totals.kv_blocks_held, kv.blocks, kv.block_tokens,
+    const engine::KvFacts& kv = state.kv[i];
+    sample.ranks.push_back({state.names[i], totals.kv_blocks_held, kv.blocks, kv.block_tokens,
                             totals.slots_held, kv.slots, totals.steps, totals.busy_us,
                             totals.preempted});
   }

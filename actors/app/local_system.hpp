@@ -14,7 +14,7 @@
 
 namespace troupe::app {
 
-/// A running system. Owns threads; the destructor ends them.
+/// A running system. Owns threads; the destructor ends them, but for those that hang in an engine.
 ///
 ///   Thread   one owner (the main thread)
 class LocalSystem {
@@ -34,8 +34,13 @@ public:
   /// Ctrl-C: 1 = no new requests, 2 = stop now.
   void interrupt(std::int32_t level);
 
-  /// Ends all actors. Times and counts of the run are complete afterwards.
+  /// Ends all actors, waiting a bounded time for what a rank is in the middle of. Times and counts
+  /// of the run are complete afterwards.
   void stop();
+
+  /// Whether a stopped system of this process had to leave a hanging thread behind: then the
+  /// process must end without destructors of static objects.
+  static bool left_threads() noexcept;
 
   /// Fills what the system knows: histograms, ranks, scheduling time, messages. @pre stop()
   void add_to(RunSummary& summary) const;
@@ -47,8 +52,15 @@ public:
   /// What each rank did and holds, ascending by rank.
   const std::vector<std::shared_ptr<actors::RankTotals>>& totals() const;
 
+  const SystemActors& actors() const;
+  /// Ascending by id.
+  const std::vector<std::string>& rank_names() const;
+
 private:
   struct State;
+  /// Systems that hang; never destroyed.
+  static std::vector<std::unique_ptr<State>>& parked();
+
   std::unique_ptr<State> state_;
 };
 

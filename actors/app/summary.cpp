@@ -109,6 +109,10 @@ std::string summary_text(const RunSummary& summary) {
     out += fmt::format("\n  {:<11}{} preemptions; kv.memory is tight", "kv", summary.preemptions);
   }
   out += fmt::format("\n  {:<11}{}\n", "wall time", duration(summary.wall_us));
+  if (summary.rank_restarts > 0) {
+    out += fmt::format("  {:<11}{} times a lost rank was started again; the log says why\n",
+                       "restarts", summary.rank_restarts);
+  }
   if (has_idle_rank(summary)) {
     out += "  hint: a rank was busy less than 30 % of the time; for files like this one "
            "--config configs/throughput.toml (ranks with role \"both\") uses the machine better\n";
@@ -145,6 +149,7 @@ std::string summary_json(const RunSummary& summary) {
         {"preemptions", summary.preemptions},
         {"ttft", latency_json(summary.ttft)},
         {"tpot", latency_json(summary.tpot)},
+        {"rank_restarts", summary.rank_restarts},
         {"ranks", std::move(ranks)}}}};
   return document.dump(2, ' ', false, Json::error_handler_t::replace);
 }

@@ -43,6 +43,7 @@ struct RunSummary {
   std::int64_t messages = 0;      ///< Between actors.
   std::int64_t preemptions = 0;   ///< Of all ranks.
   std::int64_t wall_us = 0;
+  std::int64_t rank_restarts = 0;
 };
 
 /// Several lines for a person, with a hint at configs/throughput.toml when a rank was busy less

@@ -1,11 +1,11 @@
 #include "actors/app/system_actors.hpp"
 
+#include "actors/app/available_memory.hpp"
 #include "actors/app/journal_writer.hpp"
 #include "actors/app/text_worker.hpp"
 #include "actors/balancer_actor.hpp"
 #include "actors/chunker_actor.hpp"
 #include "actors/driver_actor.hpp"
-#include "transport/loopback/loopback.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -56,23 +56,43 @@ void spawn_stages(caf::actor_system& system, const SystemOptions& options,
       actors::spawn_stage(system, Threads::shared, actors::driver_actor, std::move(driver));
 }
 
-void spawn_ranks(caf::actor_system& system, Threads threads, const SystemOptions& options,
-                 const actors::ShellContext& context, const std::vector<OpenedRank>& ranks,
-                 SystemActors& out) {
-  const auto hub = std::make_shared<transport::LoopbackHub>();
+sched::SupervisorOptions supervisor_options(const SystemConfig& config,
+                                            const std::vector<OpenedRank>& ranks) {
+  sched::SupervisorOptions out;
+  out.restarts_max = config.limits.rank_restarts_max;
+  out.heartbeat_us = config.limits.heartbeat_ms * 1000;
+  out.silence_us_max = config.limits.no_progress_s * kUsPerS;
   for (std::size_t i = 0; i < ranks.size(); ++i) {
-    const RankId id{static_cast<std::uint32_t>(i)};
-    out.totals.push_back(std::make_shared<actors::RankTotals>());
-    auto endpoint = hub->open(ranks[i].name);
-    TROUPE_CHECK(endpoint.ok(), "rank names are distinct");
-    actors::RankConfig config{
-        context,           rank_options(options.config, ranks[i], id),
-        options.policies,  options.registry,
-        ranks[i].engine,   std::shared_ptr<transport::Transport>(std::move(*endpoint)),
-        out.totals.back(), ranks[i].group.device == "null"};
-    out.peers->ranks[id] =
-        actors::spawn_stage(system, threads, actors::rank_actor, std::move(config));
+    const engine::KvFacts& kv = ranks[i].kv;
+    sched::SupervisedRank rank{RankId{static_cast<std::uint32_t>(i)}, ranks[i].group.role,
+                               ranks[i].name, 0};
+    if (ranks[i].group.device != "null") {
+      rank.memory_bytes = kv.blocks * kv.block_bytes + kv.slots * kv.slot_bytes;
+    }
+    out.ranks.push_back(std::move(rank));
   }
+  return out;
+}
+
+void spawn_ranks(caf::actor_system& system, Threads threads, const SystemOptions& options,
+                 const actors::ShellContext& context, std::vector<OpenedRank> ranks,
+                 SystemActors& out) {
+  actors::SupervisorConfig config{
+      context,       supervisor_options(options.config, ranks), {}, {}, available_memory_bytes,
+      out.supervised};
+  const auto maker = std::make_shared<RankMaker>(RankMakerConfig{&system, threads, options.config,
+                                                                 options.policies, options.registry,
+                                                                 context, out.peers, options.wrap},
+                                                 std::move(ranks));
+  out.totals = maker->totals();
+  for (const sched::SupervisedRank& rank : config.options.ranks) {
+    auto life = maker->make({rank.rank, Incarnation{1}});
+    TROUPE_CHECK(life.ok(), "a first life has its engine, and rank names are distinct");
+    config.ranks.push_back(std::move(*life));
+  }
+  config.make = [maker](RankRef life) { return maker->make(life); };
+  out.supervisor =
+      actors::spawn_stage(system, threads, actors::supervisor_actor, std::move(config));
 }
 
 std::shared_ptr<actors::Ledger> open_ledger(const SystemOptions& options) {
@@ -82,24 +102,6 @@ std::shared_ptr<actors::Ledger> open_ledger(const SystemOptions& options) {
   if (ledger.ok()) return std::move(*ledger);
   spdlog::warn("{}; the job goes on without a ledger", ledger.error().message);
   return nullptr;
-}
-
-/// Opens one engine; loads the weights for the first CPU rank.
-Result<std::unique_ptr<engine::Engine>>
-open_engine(const engine::EngineOptions& options, const RankGroupConfig& group,
-            std::shared_ptr<const engine::Weights>& weights) {
-  if (group.device == "null") {
-    const sched::CostModel& cost = group.cost_model.model;
-    return engine::open_null_engine(options,
-                                    {cost.step_ps, cost.token_ps, cost.pair_ps, cost.sequence_ps,
-                                     cost.context_token_ps, group.cost_model.null_speed});
-  }
-  if (!weights) {
-    auto loaded = engine::load_weights(options);
-    if (!loaded.ok()) return loaded.error();
-    weights = std::move(*loaded);
-  }
-  return engine::open_cpu_engine(weights, options);
 }
 
 } // namespace
@@ -149,52 +151,8 @@ sched::DecodeOptions decode_options(const SystemConfig& config) {
   return out;
 }
 
-sched::RankOptions rank_options(const SystemConfig& config, const OpenedRank& rank, RankId id) {
-  const engine::KvFacts& kv = rank.engine->kv();
-  sched::RankOptions out;
-  out.rank = {id, Incarnation{1}};
-  out.role = rank.group.role;
-  out.name = rank.name;
-  out.kv_blocks = kv.blocks;
-  out.block_tokens = kv.block_tokens;
-  out.slots = kv.slots;
-  out.step_tokens_max = config.limits.step_tokens_max;
-  out.context_max = rank.engine->model().context_max;
-  out.lease_us = config.limits.lease_ms * 1000;
-  out.cost_model = rank.group.cost_model.model;
-  out.seed = static_cast<std::uint64_t>(config.cluster.seed) + raw(id);
-  return out;
-}
-
-engine::EngineOptions engine_options(const SystemConfig& config, const RankGroupConfig& group) {
-  engine::EngineOptions out;
-  out.model_path = config.model.path;
-  out.activation_quant = config.model.activation_quant;
-  out.cpu_path = config.model.cpu_path;
-  out.context_max = config.model.context_max;
-  out.block_tokens = config.kv.block_tokens;
-  out.kv_memory_bytes = config.kv.memory_bytes;
-  out.sequences_max = config.limits.sequences_max;
-  out.step_tokens_max = config.limits.step_tokens_max;
-  out.threads = static_cast<int>(group.threads);
-  return out;
-}
-
-Result<std::vector<OpenedRank>> open_ranks(const SystemConfig& config) {
-  std::vector<OpenedRank> ranks;
-  std::shared_ptr<const engine::Weights> weights;
-  for (const RankGroupConfig& group : config.ranks) {
-    for (std::int64_t i = 0; i < group.count; ++i) {
-      auto engine = open_engine(engine_options(config, group), group, weights);
-      if (!engine.ok()) return engine.error();
-      ranks.push_back({group.name + "-" + std::to_string(i), group, std::move(*engine)});
-    }
-  }
-  return ranks;
-}
-
 SystemActors spawn_system(caf::actor_system& system, Threads threads, const SystemOptions& options,
-                          const std::vector<OpenedRank>& ranks, const caf::actor& listener) {
+                          std::vector<OpenedRank> ranks, const caf::actor& listener) {
   SystemActors out;
   out.ledger = open_ledger(options);
   out.peers->listener = listener;
@@ -209,14 +167,15 @@ SystemActors spawn_system(caf::actor_system& system, Threads threads, const Syst
       JournalWriterConfig{out.peers, out.counters, options.job,
                           journal.sync == JournalSync::line ? 0 : journal.flush_ms * 1000,
                           std::max<std::int64_t>(1, options.inflight_max / 4)});
-  spawn_ranks(system, threads, options, context, ranks, out);
+  spawn_ranks(system, threads, options, context, std::move(ranks), out);
   return out;
 }
 
 void start(const SystemActors& all) {
-  for (const auto& [id, rank] : all.peers->ranks)
+  for (const caf::actor& rank : all.peers->ranks.all())
     caf::anon_send(rank, actors::Start{});
   caf::anon_send(all.peers->driver, actors::Start{});
+  caf::anon_send(all.supervisor, actors::Start{});
 }
 
 } // namespace troupe::app

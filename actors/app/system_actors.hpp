@@ -1,16 +1,16 @@
-// Every actor of one process, spawned and wired: ranks, chunker, balancer, driver, text worker,
-// journal writer.
+// Every actor of one process, spawned and wired: ranks, supervisor, chunker, balancer, driver, text
+// worker, journal writer.
 
 #pragma once
 
 #include "actors/app/histogram.hpp"
 #include "actors/app/journal.hpp"
+#include "actors/app/rank_maker.hpp"
 #include "actors/app/system_config.hpp"
 #include "actors/app/text_desk.hpp"
 #include "actors/metrics.hpp"
-#include "actors/rank_actor.hpp"
 #include "actors/shell.hpp"
-#include "engine/engine.hpp"
+#include "actors/supervisor_actor.hpp"
 #include "schedulers/registry/policy_registry.hpp"
 #include "schedulers/registry/policy_set.hpp"
 
@@ -32,30 +32,21 @@ struct SystemOptions {
   std::int64_t inflight_max = 256;
   bool tell_pieces = false;
   actors::StageTap tap;                     ///< May be empty.
+  EngineWrap wrap;                          ///< May be empty.
   std::shared_ptr<actors::Metrics> metrics; ///< Hears of requests; may be null.
 };
-
-/// Engine options of a rank group.
-engine::EngineOptions engine_options(const SystemConfig& config, const RankGroupConfig& group);
-
-/// Opens the engines of all ranks of `config`, one set of weights for all CPU ranks.
-struct OpenedRank {
-  std::string name; ///< "prefill-0"
-  RankGroupConfig group;
-  std::shared_ptr<engine::Engine> engine;
-};
-Result<std::vector<OpenedRank>> open_ranks(const SystemConfig& config);
 
 /// Options of the stages that a configuration means.
 sched::DriverOptions driver_options(const SystemConfig& config);
 sched::PrefillOptions prefill_options(const SystemConfig& config);
 sched::DecodeOptions decode_options(const SystemConfig& config);
-sched::RankOptions rank_options(const SystemConfig& config, const OpenedRank& rank, RankId id);
 
 /// What was spawned, and what it counts.
 struct SystemActors {
   std::shared_ptr<actors::Peers> peers = std::make_shared<actors::Peers>();
   std::shared_ptr<actors::ShellCounters> counters = std::make_shared<actors::ShellCounters>();
+  caf::actor supervisor;
+  std::shared_ptr<actors::SupervisorFacts> supervised = std::make_shared<actors::SupervisorFacts>();
   std::shared_ptr<actors::StageTable> stages = std::make_shared<actors::StageTable>();
   std::shared_ptr<actors::Ledger> ledger;                          ///< May be null.
   std::vector<std::shared_ptr<actors::RankTotals>> totals;         ///< Ascending by rank.
@@ -63,12 +54,12 @@ struct SystemActors {
   std::shared_ptr<Histogram> tpot = std::make_shared<Histogram>();
 };
 
-/// Spawns all actors. Nothing runs before start().
+/// Spawns all actors. Nothing runs before start(). Engines belong to their ranks from then on.
 ///
 /// @param threads   Threads::own in production, Threads::shared under virtual time
 /// @param listener  hears JobState and Piece; may be empty
 SystemActors spawn_system(caf::actor_system& system, actors::Threads threads,
-                          const SystemOptions& options, const std::vector<OpenedRank>& ranks,
+                          const SystemOptions& options, std::vector<OpenedRank> ranks,
                           const caf::actor& listener);
 
 /// First messages: ranks announce themselves, the driver asks for lines.

@@ -83,8 +83,10 @@ struct LimitsConfig {
   std::int64_t preemptions_max = 8; ///< Of one request.
   std::int64_t inflight_max = 256;  ///< Batch lines in work at once.
   std::int64_t line_bytes_max = 16LL << 20;
-  std::int64_t attempts_max = 3; ///< Of one request, after losses.
-  std::int64_t lease_ms = 10000; ///< Of handed-over KV.
+  std::int64_t attempts_max = 3;      ///< Of one request, after losses.
+  std::int64_t lease_ms = 10000;      ///< Of handed-over KV.
+  std::int64_t rank_restarts_max = 3; ///< Of each rank in a run.
+  std::int64_t heartbeat_ms = 1000;   ///< How often ranks are looked at.
   bool operator==(const LimitsConfig&) const = default;
 };
 

@@ -15,6 +15,8 @@
 
 #include <algorithm>
 #include <bit>
+#include <optional>
+#include <set>
 
 namespace troupe::app {
 
@@ -94,6 +96,19 @@ text::RequestError context_error(std::int64_t prompt_tokens, std::int64_t contex
           param, "context_length_exceeded"};
 }
 
+/// The refusal of a request whose first tokens could be none of the vocabulary.
+std::optional<text::RequestError> nothing_to_draw(const text::RequestBody& body,
+                                                  const TextOptions& options) {
+  if (body.min_tokens <= 0) return std::nullopt;
+  std::set<std::int32_t> suppressed(body.stop_token_ids.begin(), body.stop_token_ids.end());
+  if (!body.ignore_eos) suppressed.insert(options.eos_ids.begin(), options.eos_ids.end());
+  if (static_cast<std::int64_t>(suppressed.size()) < options.vocab) return std::nullopt;
+  return text::RequestError{400,
+                            "min_tokens asks for tokens, but stop_token_ids name the whole "
+                            "vocabulary: none could be drawn; leave one of them out",
+                            "stop_token_ids", "invalid_value"};
+}
+
 } // namespace
 
 TextDesk::TextDesk(TextOptions options, PieceSink pieces)
@@ -120,6 +135,7 @@ TextDesk::Outcome TextDesk::render(const JobLine& job) {
       job.is_chat ? text::Endpoint::chat_completions : text::Endpoint::completions;
   auto parsed = text::parse_request_body(endpoint, job.body, rules);
   if (!parsed.ok()) return refused(*parsed.error);
+  if (const auto error = nothing_to_draw(parsed.body, options_)) return refused(*error);
 
   auto line = std::make_unique<Line>();
   line->job = job;

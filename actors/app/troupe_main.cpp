@@ -8,6 +8,7 @@
 
 #include <csignal>
 #include <cstdio>
+#include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <memory>
@@ -369,5 +370,8 @@ int troupe_main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   troupe::app::open_standard_streams();
-  return troupe::app::troupe_main(argc, argv);
+  const int exit_code = troupe::app::troupe_main(argc, argv);
+  // A thread that hangs in an engine may still look at static objects.
+  if (troupe::app::left_threads()) std::_Exit(exit_code);
+  return exit_code;
 }

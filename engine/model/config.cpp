@@ -21,9 +21,10 @@ constexpr std::int64_t kDimMax = 1 << 20;
 constexpr std::int64_t kLayersMax = 1024;
 constexpr std::int64_t kHeadsMax = 4096;
 constexpr std::int64_t kExpertsMax = 1 << 16;
+constexpr std::int64_t kAllExpertsMax = 1 << 17; ///< In all layers: each costs names in memory.
 constexpr std::int64_t kContextMax = std::int64_t{1} << 40;
 constexpr std::int64_t kRowsMax = std::int64_t{1} << 40;
-constexpr std::int64_t kStreamsMax = 16;
+constexpr std::int64_t kStreamsMax = 8;
 constexpr std::int64_t kQuantBlock = 32;
 constexpr std::int64_t kFileBytesMax = 64'000'000;
 
@@ -195,6 +196,13 @@ void check_dimensions(const JsonObject& text, const ModelConfig& config) {
     text.fail("num_experts_per_tok",
               "is " + std::to_string(config.experts_per_token) +
                   ", expected at most n_routed_experts = " + std::to_string(config.experts));
+  }
+  const std::int64_t all_experts =
+      config.layers * config.experts + config.draft.stages * config.draft.experts;
+  if (all_experts > kAllExpertsMax) {
+    text.fail("n_routed_experts", "makes " + std::to_string(all_experts) +
+                                      " experts in all layers and draft stages, expected at most " +
+                                      std::to_string(kAllExpertsMax));
   }
   if (config.yarn.beta_fast < config.yarn.beta_slow) {
     text.fail("rope_scaling.beta_fast", "is smaller than beta_slow, expected at least that");
@@ -397,7 +405,15 @@ std::int64_t ModelConfig::block_multiple() const {
 
 Result<ModelConfig> read_model_config(const std::string& folder) {
   std::int64_t engram_vocab = 0;
+  if (!path_exists(folder)) {
+    return Error{ErrorCode::not_found, folder +
+                                           ": is not there, expected the folder of a checkpoint; "
+                                           "name the folder of a model"};
+  }
   auto config = read_config_json(folder + "/config.json", engram_vocab);
+  if (!config && config.error().code == ErrorCode::not_found) {
+    return Error{ErrorCode::bad_checkpoint, config.error().message};
+  }
   if (!config) return config;
   const std::string generation = folder + "/generation_config.json";
   if (path_exists(generation)) {

@@ -140,7 +140,7 @@ struct ModelConfig {
 /// they exist. engram.json overrides whatever could be derived; what is neither there nor derivable
 /// is said in EngramConfig::incomplete and is no error here.
 ///
-///   Errors   not_found, parse_error, missing_key, bad_checkpoint, unsupported; name file and key
+///   Errors   not_found (no folder), io_error, bad_checkpoint, unsupported; name file and key
 Result<ModelConfig> read_model_config(const std::string& folder);
 
 /// Table sizes in the published order: primes ascending from `vocab_size` on, none used twice,

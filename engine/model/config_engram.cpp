@@ -129,7 +129,8 @@ Status fill_offsets(const std::string& path, EngramConfig& engram) {
       return {ErrorCode::bad_checkpoint,
               path + ": primes[" + std::to_string(i) + "]: add up to " + std::to_string(sum) +
                   ", expected engram_num_embeddings[" + std::to_string(i) +
-                  "] = " + std::to_string(engram.rows[i]) + " of config.json"};
+                  "] = " + std::to_string(engram.rows[i]) +
+                  " of config.json; the files are of two models, fetch both again"};
     }
     engram.offsets.push_back(std::move(offsets));
   }

@@ -59,7 +59,8 @@ Result<InputFile> InputFile::open(const std::string& path) {
     const int number = errno;
     const bool absent = number == ENOENT || number == ENOTDIR;
     return Error{absent ? ErrorCode::not_found : ErrorCode::io_error,
-                 path + ": cannot be opened (" + system_words(number) + ")"};
+                 path + ": cannot be opened (" + system_words(number) +
+                     "), expected a file that can be read; fetch it again or name another"};
   }
   InputFile file(descriptor, path, 0);
   struct stat facts {};
@@ -68,7 +69,8 @@ Result<InputFile> InputFile::open(const std::string& path) {
   }
   if (!S_ISREG(facts.st_mode)) {
     const char* kind = S_ISDIR(facts.st_mode) ? "a folder" : "a pipe, socket or device";
-    return Error{ErrorCode::io_error, path + ": is " + kind + ", expected a regular file"};
+    return Error{ErrorCode::io_error,
+                 path + ": is " + kind + ", expected a regular file; put the file there"};
   }
   file.size_bytes_ = facts.st_size;
   return file;
@@ -110,9 +112,10 @@ Result<std::string> read_text_file(const std::string& path, std::int64_t bytes_m
   auto file = InputFile::open(path);
   if (!file) return file.error();
   if (file->size_bytes() > bytes_max) {
-    return Error{ErrorCode::parse_error, path + ": has " + std::to_string(file->size_bytes()) +
-                                             " bytes, expected at most " +
-                                             std::to_string(bytes_max)};
+    return Error{ErrorCode::bad_checkpoint, path + ": has " + std::to_string(file->size_bytes()) +
+                                                " bytes, expected at most " +
+                                                std::to_string(bytes_max) +
+                                                "; it is damaged, fetch it again"};
   }
   std::string text(static_cast<std::size_t>(file->size_bytes()), '\0');
   const Status status = file->read_at(0, std::as_writable_bytes(std::span(text)));
@@ -122,7 +125,8 @@ Result<std::string> read_text_file(const std::string& path, std::int64_t bytes_m
 
 bool path_exists(const std::string& path) {
   struct stat facts {};
-  return ::lstat(path.c_str(), &facts) == 0;
+  // What may not be looked at is there: opening it says why it cannot be used.
+  return ::lstat(path.c_str(), &facts) == 0 || (errno != ENOENT && errno != ENOTDIR);
 }
 
 std::string in_quotes(std::string_view text) {

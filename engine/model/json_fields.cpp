@@ -6,7 +6,8 @@
 
 #include <nlohmann/json.hpp>
 
-#include <cmath>
+#include <algorithm>
+#include <set>
 
 namespace troupe::engine {
 
@@ -15,6 +16,9 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kShownChars = 60;
+constexpr std::size_t kDepthMax =
+    64; ///< Far above any published file; values are walked by recursion.
+constexpr const char* kRepair = "; repair the file or fetch it again";
 
 std::string shown(const json& value) {
   std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
@@ -28,6 +32,79 @@ std::string plain_number(double value) {
   return text;
 }
 
+/// Looks at the events of a text before anything is built from it: depth, repeated keys, syntax.
+class Checker : public nlohmann::json_sax<json> {
+public:
+  std::string problem;        ///< With its place; empty while all is well.
+  std::size_t error_byte = 0; ///< From 1; 0 when the problem is no syntax error.
+
+  bool null() override { return true; }
+  bool boolean(bool) override { return true; }
+  bool number_integer(number_integer_t) override { return true; }
+  bool number_unsigned(number_unsigned_t) override { return true; }
+  bool number_float(number_float_t, const string_t&) override { return true; }
+  bool string(string_t&) override { return true; }
+  bool binary(binary_t&) override { return true; }
+  bool start_object(std::size_t) override { return open(); }
+  bool start_array(std::size_t) override { return open(); }
+  bool end_object() override { return close(); }
+  bool end_array() override { return close(); }
+
+  bool key(string_t& name) override {
+    Level& level = levels_.back();
+    level.key = name;
+    if (level.seen.insert(name).second) return true;
+    problem = path() + ": stands twice in one object, expected once";
+    return false;
+  }
+
+  bool parse_error(std::size_t position, const std::string&,
+                   const nlohmann::json::exception&) override {
+    no_json_at(position);
+    return false;
+  }
+
+  void no_json_at(std::size_t position) {
+    problem = "is no valid JSON, expected one object";
+    error_byte = position;
+  }
+
+private:
+  struct Level {
+    std::string key;
+    std::set<std::string> seen;
+  };
+
+  bool open() {
+    if (levels_.size() == kDepthMax) {
+      problem = path() + ": is nested deeper than " + std::to_string(kDepthMax) + " levels";
+      return false;
+    }
+    levels_.emplace_back();
+    return true;
+  }
+  bool close() {
+    levels_.pop_back();
+    return true;
+  }
+  std::string path() const {
+    std::string out;
+    for (const Level& level : levels_) {
+      if (!level.key.empty()) out += (out.empty() ? "" : ".") + level.key;
+    }
+    const std::string quoted = in_quotes(out);
+    return out.empty() ? "the value" : quoted.substr(1, quoted.size() - 2);
+  }
+
+  std::vector<Level> levels_;
+};
+
+std::string place_of(const std::string& text, std::size_t byte) {
+  const std::string_view before = std::string_view(text).substr(0, byte - 1);
+  return ":" + std::to_string(1 + std::count(before.begin(), before.end(), '\n')) + ": byte " +
+         std::to_string(byte);
+}
+
 } // namespace
 
 struct JsonDocument::State {
@@ -39,16 +116,22 @@ struct JsonDocument::State {
 Result<JsonDocument> JsonDocument::read(const std::string& path, std::int64_t bytes_max) {
   auto text = read_text_file(path, bytes_max);
   if (!text) return text.error();
+  Checker checker;
+  // The JSON reader takes a zero byte for the end of its input.
+  const std::size_t zero = text->find('\0');
+  if (zero != std::string::npos) checker.no_json_at(zero + 1);
+  if (zero != std::string::npos || !json::sax_parse(*text, &checker)) {
+    const std::string place = checker.error_byte > 0 ? place_of(*text, checker.error_byte) : "";
+    return Error{ErrorCode::bad_checkpoint, path + place + ": " + checker.problem + kRepair};
+  }
   JsonDocument document;
   document.state_ = std::make_shared<State>();
   document.state_->path = path;
   document.state_->root = json::parse(*text, nullptr, false);
   const json& root = document.state_->root;
-  if (root.is_discarded()) {
-    return Error{ErrorCode::parse_error, path + ": is no valid JSON, expected one object"};
-  }
   if (!root.is_object()) {
-    return Error{ErrorCode::parse_error, path + ": is " + shown(root) + ", expected an object"};
+    return Error{ErrorCode::bad_checkpoint,
+                 path + ": is " + shown(root) + ", expected an object" + kRepair};
   }
   return document;
 }
@@ -59,9 +142,10 @@ const Status& JsonDocument::status() const { return state_->status; }
 
 void JsonObject::fail(const std::string& key, const std::string& what, ErrorCode code) const {
   Status& status = document_->state_->status;
-  if (status.ok()) {
-    status = {code, document_->state_->path + ": " + prefix_ + key + ": " + what};
-  }
+  if (!status.ok()) return;
+  const char* advice =
+      code == ErrorCode::unsupported ? "; take a checkpoint of the supported kind" : kRepair;
+  status = {code, document_->state_->path + ": " + prefix_ + key + ": " + what + advice};
 }
 
 const json* JsonObject::at(const char* key) const {
@@ -75,7 +159,7 @@ bool JsonObject::has(const char* key) const { return at(key) != nullptr; }
 const json* JsonObject::needed(const char* key, bool required, const char* expected) const {
   const json* value = at(key);
   if (value == nullptr && required && value_ != nullptr) {
-    fail(key, std::string("is missing, expected ") + expected, ErrorCode::missing_key);
+    fail(key, std::string("is missing, expected ") + expected);
   }
   return value;
 }

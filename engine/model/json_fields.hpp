@@ -69,7 +69,9 @@ private:
 /// A parsed file and the first problem found in it.
 class JsonDocument {
 public:
-  ///   Errors   not_found, io_error, parse_error
+  /// Nesting is bounded, and a key that stands twice in one object is refused.
+  ///
+  ///   Errors   not_found, io_error, bad_checkpoint
   static Result<JsonDocument> read(const std::string& path, std::int64_t bytes_max);
 
   JsonObject root() const;

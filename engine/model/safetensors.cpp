@@ -15,6 +15,7 @@ namespace {
 constexpr const char* kIndexName = "model.safetensors.index.json";
 constexpr const char* kSingleName = "model.safetensors";
 constexpr std::int64_t kIndexBytesMax = 256'000'000;
+constexpr std::size_t kNameBytesMax = 1024; ///< Of a shard, from the folder on.
 
 struct Placed {
   std::string tensor;
@@ -74,9 +75,13 @@ public:
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::json::exception&) override {
-    problem = "no valid JSON at byte " + std::to_string(position) +
-              "; the file is damaged, fetch it again";
+    no_json_at(position);
     return false;
+  }
+
+  /// @param position  of the text, from 1
+  void no_json_at(std::size_t position) {
+    problem = "no valid JSON at byte " + std::to_string(position) + ", expected one object";
   }
 
 private:
@@ -102,9 +107,10 @@ private:
   std::string key_;
 };
 
-/// True for a relative path that cannot point out of the folder.
+/// True for a relative path of sane length that cannot point out of the folder.
 bool stays_inside(const std::string& file) {
-  if (file.empty() || file.front() == '/' || file.find('\0') != std::string::npos) return false;
+  if (file.empty() || file.size() > kNameBytesMax || file.front() == '/') return false;
+  if (file.find('\0') != std::string::npos) return false;
   for (std::size_t begin = 0; begin <= file.size();) {
     const std::size_t end = std::min(file.find('/', begin), file.size());
     const auto part = std::string_view(file).substr(begin, end - begin);
@@ -119,13 +125,18 @@ Result<IndexReader> read_index(const std::string& path) {
   if (!text) return text.error();
   IndexReader reader;
   const auto damaged = [&](const std::string& what) {
-    return Error{ErrorCode::bad_checkpoint, path + ": " + what};
+    return Error{ErrorCode::bad_checkpoint,
+                 path + ": " + what + "; the index is damaged, fetch the checkpoint again"};
   };
-  if (!nlohmann::json::sax_parse(*text, &reader)) {
+  // The JSON reader takes a zero byte for the end of its input.
+  const std::size_t zero = text->find('\0');
+  if (zero != std::string::npos) reader.no_json_at(zero + 1);
+  if (zero != std::string::npos || !nlohmann::json::sax_parse(*text, &reader)) {
     return damaged(reader.problem.empty() ? "no valid JSON" : reader.problem);
   }
-  if (!reader.has_weight_map) {
-    return damaged("weight_map: is missing, expected an object, tensor name to file name");
+  if (!reader.has_weight_map || reader.placed.empty()) {
+    return damaged(std::string("weight_map: is ") + (reader.has_weight_map ? "empty" : "missing") +
+                   ", expected an object, tensor name to file name");
   }
   std::sort(reader.placed.begin(), reader.placed.end(), [](const Placed& a, const Placed& b) {
     return a.file != b.file ? a.file < b.file : a.tensor < b.tensor;
@@ -146,7 +157,8 @@ std::string compare_shard(std::span<const Placed> placed, std::span<const Tensor
   std::size_t j = 0;
   while (i < placed.size() || j < found.size()) {
     if (i > 0 && i < placed.size() && placed[i].tensor == placed[i - 1].tensor) {
-      return index + ": weight_map: tensor " + in_quotes(placed[i].tensor) + " occurs twice";
+      return index + ": weight_map: tensor " + in_quotes(placed[i].tensor) +
+             " occurs twice, expected once; fetch the index again";
     }
     if (j == found.size() || (i < placed.size() && placed[i].tensor < found[j].name)) {
       return shard + ": tensor " + in_quotes(placed[i].tensor) + ": is missing, but " + index +
@@ -154,7 +166,8 @@ std::string compare_shard(std::span<const Placed> placed, std::span<const Tensor
     }
     if (i == placed.size() || found[j].name < placed[i].tensor) {
       return shard + ": tensor " + in_quotes(found[j].name) + ": is here, but " + index +
-             " does not name it for this file; index and shards are of two checkpoints";
+             " does not name it for this file; index and shards are of two checkpoints, fetch both "
+             "again";
     }
     ++i;
     ++j;
@@ -179,7 +192,9 @@ Status Checkpoint::add_file(const std::string& path, CheckpointMode mode) {
   auto map = file->map();
   if (!map) return map.error();
   if (std::ssize(map->bytes()) != shards_.back().file_bytes) {
-    return {ErrorCode::io_error, path + ": changed its size while being opened"};
+    return {ErrorCode::io_error,
+            path + ": changed its size while being opened, expected a file at rest; "
+                   "run again when nobody writes to it"};
   }
   maps_.push_back(std::move(*map));
   return {};
@@ -199,10 +214,10 @@ Status Checkpoint::open_sharded(const std::string& folder, const std::string& in
     const std::size_t known = tensors_.size();
     if (Status status = add_file(path, mode); !status) {
       if (status.error().code != ErrorCode::not_found) return status;
-      return {ErrorCode::not_found, path + ": shard is missing, " + std::to_string(end - begin) +
-                                        " tensors such as " + in_quotes(placed[begin].tensor) +
-                                        " should lie in it by " + index_path +
-                                        "; fetch the whole checkpoint"};
+      return {ErrorCode::bad_checkpoint,
+              path + ": shard is missing, " + std::to_string(end - begin) + " tensors such as " +
+                  in_quotes(placed[begin].tensor) + " should lie in it by " + index_path +
+                  "; fetch the whole checkpoint"};
     }
     std::string problem = compare_shard(placed.subspan(begin, end - begin),
                                         std::span(tensors_).subspan(known), path, index_path);
@@ -214,7 +229,8 @@ Status Checkpoint::open_sharded(const std::string& folder, const std::string& in
   for (std::size_t i = 1; i < tensors_.size(); ++i) {
     if (tensors_[i].name == tensors_[i - 1].name) {
       return {ErrorCode::bad_checkpoint,
-              index_path + ": weight_map: tensor " + in_quotes(tensors_[i].name) + " occurs twice"};
+              index_path + ": weight_map: tensor " + in_quotes(tensors_[i].name) +
+                  " occurs twice, in two shards, expected once; fetch the checkpoint again"};
     }
   }
   return {};
@@ -225,7 +241,8 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, CheckpointMode mode
   struct stat facts {};
   if (::stat(path.c_str(), &facts) != 0) {
     return Error{ErrorCode::not_found,
-                 path + ": is not there, expected a checkpoint folder or a safetensors file"};
+                 path + ": is not there, expected a checkpoint folder or a safetensors file; "
+                        "name the folder of a model"};
   }
   Status status;
   const std::string index = path + "/" + kIndexName;
@@ -237,8 +254,9 @@ Result<Checkpoint> Checkpoint::open(const std::string& path, CheckpointMode mode
   } else if (path_exists(single)) {
     status = checkpoint.add_file(single, mode);
   } else {
-    status = {ErrorCode::not_found, path + ": has neither " + kIndexName + " nor " + kSingleName +
-                                        ", expected the folder of a safetensors checkpoint"};
+    status = {ErrorCode::bad_checkpoint,
+              path + ": has neither " + kIndexName + " nor " + kSingleName +
+                  ", expected the folder of a safetensors checkpoint; fetch it again"};
   }
   if (!status) return status.error();
   return checkpoint;
@@ -258,7 +276,8 @@ Result<TensorView> Checkpoint::find(std::string_view name) const {
     const std::string where = shards_.empty() ? "the checkpoint" : shards_.front().path;
     return Error{ErrorCode::bad_checkpoint,
                  where + (shards_.size() > 1 ? " and the other shards" : "") + ": tensor " +
-                     in_quotes(name) + ": is missing"};
+                     in_quotes(name) +
+                     ": is missing, expected by config.json; fetch the checkpoint again"};
   }
   const auto shard = static_cast<std::size_t>(tensor->shard);
   return TensorView{tensor->dtype, tensor->shape,
@@ -278,11 +297,13 @@ Result<TensorView> Checkpoint::require(std::string_view name, std::span<const DT
   for (const DType dtype : dtypes) {
     wanted += (wanted.empty() ? "" : " or ") + std::string(dtype_name(dtype));
   }
-  return Error{ErrorCode::bad_checkpoint,
-               shards_[static_cast<std::size_t>(info(name)->shard)].path + ": tensor " +
-                   in_quotes(name) + ": is " + std::string(dtype_name(view->dtype)) + " " +
-                   shape_text(view->shape) + ", expected " + wanted + " " + shape_text(shape) +
-                   " by config.json"};
+  return Error{
+      ErrorCode::bad_checkpoint,
+      shards_[static_cast<std::size_t>(info(name)->shard)].path + ": tensor " + in_quotes(name) +
+          ": is " + std::string(dtype_name(view->dtype)) + " " + shape_text(view->shape) +
+          ", expected " + wanted + " " + shape_text(shape) +
+          " by config.json; weights and config.json are of two models, or damaged: fetch both "
+          "again"};
 }
 
 std::array<std::int64_t, kDTypes> Checkpoint::bytes_by_dtype() const noexcept {

@@ -74,7 +74,8 @@ public:
   /// Opens a folder with model.safetensors.index.json and its shards, a folder with
   /// model.safetensors, or one safetensors file.
   ///
-  ///   Errors   not_found, bad_checkpoint, io_error, parse_error; one message names file and tensor
+  ///   Errors   not_found (nothing at `path`), bad_checkpoint, io_error; one message names file and
+  ///            tensor
   static Result<Checkpoint> open(const std::string& path,
                                  CheckpointMode mode = CheckpointMode::map);
 

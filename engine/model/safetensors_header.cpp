@@ -140,9 +140,14 @@ public:
 
   bool parse_error(std::size_t position, const std::string&,
                    const nlohmann::json::exception&) override {
-    problem = "header is no valid JSON at byte " + std::to_string(kLengthBytes + position) +
-              "; the file is damaged, fetch it again";
+    no_json_at(position);
     return false;
+  }
+
+  /// @param position  of the header's text, from 1
+  void no_json_at(std::size_t position) {
+    problem = "header is no valid JSON at byte " + std::to_string(kLengthBytes + position) +
+              ", expected one object";
   }
 
 private:
@@ -217,14 +222,15 @@ private:
     } else {
       field_ = Field::other;
     }
-    return twice ? fail("key " + in_quotes(name) + " occurs twice") : true;
+    return twice ? fail("key " + in_quotes(name) + " occurs twice, expected once") : true;
   }
 
   bool list_item(std::int64_t value) {
     ++items_;
     if (field_ == Field::shape) {
       if (items_ > kRankMax) {
-        return fail("shape has more than " + std::to_string(kRankMax) + " dimensions");
+        return fail("shape has more than " + std::to_string(kRankMax) +
+                    " dimensions, expected at most that");
       }
       entry().tensor.shape.push_back(value);
     } else if (items_ == 1) {
@@ -237,9 +243,9 @@ private:
 
   bool complete() {
     const Entry& now = entry();
-    if (!now.has_dtype) return fail("has no dtype");
-    if (!now.has_shape) return fail("has no shape");
-    if (now.begin < 0) return fail("has no data_offsets");
+    if (!now.has_dtype) return fail("has no dtype, expected one");
+    if (!now.has_shape) return fail("has no shape, expected one");
+    if (now.begin < 0) return fail("has no data_offsets, expected two numbers");
     return true;
   }
 
@@ -269,11 +275,12 @@ std::string check_extent(const Entry& entry, std::int64_t data_bytes) {
   const std::string who = "tensor " + in_quotes(tensor.name) + ": ";
   if (entry.begin > entry.end || entry.end > data_bytes) {
     return who + "data_offsets are " + range_text(entry) + ", but the file holds " +
-           std::to_string(data_bytes) +
-           " bytes of data; the file is cut or damaged, fetch it again";
+           std::to_string(data_bytes) + " bytes of data, expected offsets inside it";
   }
   const auto needed = needed_bytes(tensor);
-  if (!needed) return who + "shape " + shape_text(tensor.shape) + " overflows 63 bits";
+  if (!needed)
+    return who + "shape " + shape_text(tensor.shape) +
+           " overflows 63 bits, expected bytes that fit";
   if (*needed != entry.end - entry.begin) {
     return who + std::string(dtype_name(tensor.dtype)) + " " + shape_text(tensor.shape) +
            " needs " + std::to_string(*needed) + " bytes, but data_offsets span " +
@@ -292,7 +299,8 @@ std::string check_cover(std::vector<const Entry*> order, std::int64_t data_bytes
   for (const Entry* entry : order) {
     if (entry->begin < covered) {
       return "tensor " + in_quotes(entry->tensor.name) + ": " + range_text(*entry) +
-             " overlap tensor " + in_quotes(before->tensor.name) + " (" + range_text(*before) + ")";
+             " overlap tensor " + in_quotes(before->tensor.name) + " (" + range_text(*before) +
+             "), expected no overlap";
     }
     if (entry->begin > covered) break;
     covered = entry->end;
@@ -312,7 +320,8 @@ std::string check_entries(std::vector<Entry>& entries, std::int64_t data_bytes) 
   order.reserve(entries.size());
   for (std::size_t i = 0; i < entries.size(); ++i) {
     if (i > 0 && entries[i].tensor.name == entries[i - 1].tensor.name) {
-      return "tensor " + in_quotes(entries[i].tensor.name) + ": occurs twice in the header";
+      return "tensor " + in_quotes(entries[i].tensor.name) +
+             ": occurs twice in the header, expected once";
     }
     if (std::string problem = check_extent(entries[i], data_bytes); !problem.empty()) {
       return problem;
@@ -337,14 +346,15 @@ Result<std::string> header_text(const InputFile& file) {
     length = length << 8 | static_cast<std::uint64_t>(raw_length[i]);
   }
   if (length > static_cast<std::uint64_t>(file.size_bytes() - kLengthBytes)) {
-    return damaged("header length is " + std::to_string(length) + ", but only " +
-                   std::to_string(file.size_bytes() - kLengthBytes) +
-                   " bytes follow; this is no safetensors file, or it is cut (a Git LFS pointer "
-                   "looks like this), fetch it again");
+    return damaged(
+        "header length is " + std::to_string(length) + ", but only " +
+        std::to_string(file.size_bytes() - kLengthBytes) +
+        " bytes follow, expected at most that; this is no safetensors file, or it is cut (a "
+        "Git LFS pointer looks like this), fetch it again");
   }
   if (length > static_cast<std::uint64_t>(kHeaderBytesMax)) {
     return damaged("header length is " + std::to_string(length) + ", expected at most " +
-                   std::to_string(kHeaderBytesMax));
+                   std::to_string(kHeaderBytesMax) + "; the file is damaged, fetch it again");
   }
   std::string text(length, '\0');
   if (Status status = file.read_at(kLengthBytes, std::as_writable_bytes(std::span(text)));
@@ -384,12 +394,16 @@ Result<SafetensorsHeader> read_safetensors_header(const InputFile& file) {
   if (!text) return text.error();
   HeaderReader reader;
   const auto header_bytes = static_cast<std::int64_t>(text->size());
-  const bool parsed = nlohmann::json::sax_parse(*text, &reader);
+  // The JSON reader takes a zero byte for the end of its input.
+  const std::size_t zero = text->find('\0');
+  if (zero != std::string::npos) reader.no_json_at(zero + 1);
+  const bool parsed = zero == std::string::npos && nlohmann::json::sax_parse(*text, &reader);
   if (!parsed && reader.problem.empty()) reader.problem = "header is no valid JSON";
   const std::int64_t data_start = kLengthBytes + header_bytes;
   if (parsed) reader.problem = check_entries(reader.entries, file.size_bytes() - data_start);
   if (!reader.problem.empty()) {
-    return Error{ErrorCode::bad_checkpoint, file.path() + ": " + reader.problem};
+    return Error{ErrorCode::bad_checkpoint, file.path() + ": " + reader.problem +
+                                                "; the file is cut or damaged, fetch it again"};
   }
   SafetensorsHeader header;
   header.file = {file.path(), header_bytes, file.size_bytes()};

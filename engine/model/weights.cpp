@@ -35,6 +35,39 @@ const std::uint8_t* as_bytes(std::span<const std::byte> bytes) {
 
 std::int64_t ceil_blocks(std::int64_t n) { return (n + kBlock - 1) / kBlock; }
 
+/// First value of `bytes` that is no finite number, or -1. Low-bit codes have a NaN each and no
+/// infinity; packed FP4 and integers have neither.
+std::int64_t first_not_finite(DType dtype, std::span<const std::byte> bytes) {
+  const auto first_of = [bytes](auto zero, auto mask, auto exponent) -> std::int64_t {
+    using Word = decltype(zero);
+    const std::size_t count = bytes.size() / sizeof(Word);
+    const auto is_bad = [&](std::size_t i) {
+      Word word = zero;
+      std::memcpy(&word, bytes.data() + i * sizeof(Word), sizeof word);
+      return (word & mask) == exponent;
+    };
+    bool any = false; // Without an exit the compiler makes this loop a vector loop.
+    for (std::size_t i = 0; i < count; ++i)
+      any |= is_bad(i);
+    std::size_t at = 0;
+    while (any && !is_bad(at))
+      ++at;
+    return any ? static_cast<std::int64_t>(at) : -1;
+  };
+  switch (dtype) {
+  case DType::f8_e4m3:
+    return first_of(std::uint8_t{0}, 0x7F, 0x7F);
+  case DType::f8_e8m0:
+    return first_of(std::uint8_t{0}, 0xFF, 0xFF);
+  case DType::bf16:
+    return first_of(std::uint16_t{0}, 0x7F80, 0x7F80);
+  case DType::f32:
+    return first_of(std::uint32_t{0}, 0x7F800000U, 0x7F800000U);
+  default:
+    return -1;
+  }
+}
+
 std::string scale_name(std::string_view weight) {
   constexpr std::string_view kSuffix = "weight";
   return std::string(weight.substr(0, weight.size() - kSuffix.size())) + "scale";
@@ -56,7 +89,7 @@ private:
   std::byte* allocate(std::int64_t bytes);
   std::span<const std::byte> require(const std::string& name, std::span<const DType> types,
                                      const Shape& shape, DType* found = nullptr);
-  void refuse_nan(const std::string& name, DType dtype, std::span<const std::byte> bytes);
+  void refuse_not_finite(const std::string& name, DType dtype, std::span<const std::byte> bytes);
   StoredMatrix stored(const std::string& name, std::int64_t outputs, std::int64_t inputs);
   PackedMatrix matrix(const std::string& name, std::int64_t outputs, std::int64_t inputs);
   std::vector<PackedMatrix> grouped(const std::string& name, std::int64_t groups,
@@ -106,24 +139,21 @@ std::span<const std::byte> WeightsLoader::require(const std::string& name,
   }
   ++used_;
   if (found != nullptr) *found = view->dtype;
-  refuse_nan(name, view->dtype, view->bytes);
+  refuse_not_finite(name, view->dtype, view->bytes);
   return status_.ok() ? view->bytes : std::span<const std::byte>{};
 }
 
-/// Codes that mean NaN never occur in a sound checkpoint and would spread to every answer.
-void WeightsLoader::refuse_nan(const std::string& name, DType dtype,
-                               std::span<const std::byte> bytes) {
-  const bool e4m3 = dtype == DType::f8_e4m3;
-  if (!e4m3 && dtype != DType::f8_e8m0) return;
-  const std::uint8_t mask = e4m3 ? 0x7F : 0xFF;
-  bool bad = false;
-  for (const std::byte byte : bytes)
-    bad |= (std::to_integer<int>(byte) & mask) == mask;
-  if (bad) {
-    fail(ErrorCode::bad_checkpoint,
-         fmt::format("tensor {} holds a NaN code of {}; the file is damaged, fetch it again", name,
-                     dtype_name(dtype)));
-  }
+/// NaN and infinity never occur in a sound checkpoint and would spread to every answer.
+void WeightsLoader::refuse_not_finite(const std::string& name, DType dtype,
+                                      std::span<const std::byte> bytes) {
+  const std::int64_t at = first_not_finite(dtype, bytes);
+  if (at < 0) return;
+  const TensorInfo* info = checkpoint_.info(name);
+  fail(ErrorCode::bad_checkpoint,
+       fmt::format("{}: tensor '{}': element {} of {} {} is NaN or infinite, expected finite "
+                   "numbers; the file is damaged, fetch it again",
+                   checkpoint_.shards()[static_cast<std::size_t>(info->shard)].path, name, at,
+                   dtype_name(dtype), shape_text(info->shape)));
 }
 
 StoredMatrix WeightsLoader::stored(const std::string& name, std::int64_t outputs,
@@ -319,14 +349,18 @@ Status WeightsLoader::check_sizes() const {
   for (const auto& [name, value] : quantised) {
     if (value % kBlock != 0) {
       return {ErrorCode::unsupported,
-              fmt::format("config.json: {} is {}, but this engine needs a multiple of {}, the "
-                          "quantisation block",
+              fmt::format("config.json: {}: is {}, expected a multiple of {} (the quantisation "
+                          "block); take a checkpoint of the supported kind",
                           name, value, kBlock)};
     }
   }
   if (c_.hc_streams > 8) {
-    return {ErrorCode::unsupported,
-            fmt::format("config.json: hc_mult is {}, this engine supports up to 8", c_.hc_streams)};
+    return {
+        ErrorCode::unsupported,
+        fmt::format(
+            "config.json: hc_mult: is {}, expected at most 8; take a checkpoint of the supported "
+            "kind",
+            c_.hc_streams)};
   }
   if (!c_.engram.incomplete.empty()) {
     return {ErrorCode::unsupported, c_.engram.incomplete};
@@ -334,8 +368,10 @@ Status WeightsLoader::check_sizes() const {
   for (const TensorInfo& tensor : checkpoint_.tensors()) {
     if (tensor.name.find(".hc_") != std::string::npos && tensor.name.ends_with("norm.weight")) {
       return {ErrorCode::unsupported,
-              fmt::format("tensor {}: hyper-connections with a norm weight are not supported",
-                          tensor.name)};
+              fmt::format(
+                  "{}: tensor '{}': is a norm weight of hyper-connections, expected none; take a "
+                  "checkpoint without them",
+                  checkpoint_.shards()[static_cast<std::size_t>(tensor.shard)].path, tensor.name)};
     }
   }
   return {};

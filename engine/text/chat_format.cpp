@@ -48,7 +48,6 @@ Refusal read_effort_line(const JsonValue& value, ChatFormat& format) {
 }
 
 Refusal read_format(const JsonValue& root, ChatFormat& format) {
-  if (root.object() == nullptr) return wrong_type("", root, "a JSON object");
   for (const JsonMember& member : *root.object()) {
     if (std::find(kKeys.begin(), kKeys.end(), member.key) == kKeys.end()) {
       return unknown_field("", member.key, kKeys);
@@ -94,12 +93,19 @@ Result<ChatFormat> load_chat_format(const std::string& path) {
 }
 
 Result<ChatFormat> parse_chat_format(std::string_view json, const std::string& name) {
-  Result<JsonValue> root = parse_json(json);
-  if (!root) return {ErrorCode::parse_error, name + ": not JSON: " + root.error().message};
-  ChatFormat format;
-  if (const Refusal no = read_format(*root, format)) {
-    return {ErrorCode::bad_checkpoint, name + ": " + no->message};
+  const auto refused = [&name](const std::string& what) {
+    return Error{ErrorCode::bad_checkpoint,
+                 name + ": " + what + "; repair the file or fetch it again"};
+  };
+  std::string repeated;
+  Result<JsonValue> root = parse_json(json, repeated);
+  if (!root) return refused("is no valid JSON, expected one object: " + root.error().message);
+  if (!repeated.empty()) return refused(repeated_field(repeated).message);
+  if (root->object() == nullptr) {
+    return refused("is " + std::string(root->kind_name()) + ", expected one object");
   }
+  ChatFormat format;
+  if (const Refusal no = read_format(*root, format)) return refused(no->message);
   return format;
 }
 

@@ -61,13 +61,13 @@ Refusal read_role(const std::string& path, const JsonValue& message, Role& role)
       return std::nullopt;
     }
   }
-  const std::string expected =
-      " is not supported; expected system, user, assistant, tool or latest_reminder";
-  if (name == "developer") {
-    return unsupported_value(path_of(path, "role"),
-                             "\"developer\"" + expected + " (send such a message as system)");
+  const bool is_developer = name == "developer";
+  const std::string problem = found_and_expected(
+      JsonValue(std::move(name)), "system, user, assistant, tool or latest_reminder");
+  if (is_developer) {
+    return unsupported_value(path_of(path, "role"), problem + " (send such a message as system)");
   }
-  return wrong_value(path_of(path, "role"), "has an unknown value" + expected);
+  return wrong_value(path_of(path, "role"), problem);
 }
 
 /// Text parts are joined by a blank line.
@@ -81,7 +81,8 @@ Refusal read_parts(const std::string& path, const JsonValue::Array& parts, std::
     if (type != "text") {
       return unsupported_value(
           path_of(part_path, "type"),
-          "must be \"text\": images, files, audio and video are not supported");
+          found_and_expected(JsonValue(std::move(type)),
+                             "\"text\": images, files, audio and video are not supported"));
     }
     if (Refusal no = check_members(part_path, part, kPartFields)) return no;
     std::string text;
@@ -119,7 +120,8 @@ Refusal read_call(const std::string& path, const JsonValue& value, ToolCall& cal
   std::string type;
   if (Refusal no = read_member(path, value, "type", type)) return no;
   if (type != "function") {
-    return unsupported_value(path_of(path, "type"), "must be \"function\"");
+    return unsupported_value(path_of(path, "type"),
+                             found_and_expected(JsonValue(std::move(type)), "\"function\""));
   }
   const std::string function_path = path_of(path, "function");
   const JsonValue* function = present(value, "function");

@@ -43,7 +43,8 @@ Refusal check_function_name(const std::string& path, const std::string& name) {
            c == '-';
   };
   if (!name.empty() && std::all_of(name.begin(), name.end(), allowed)) return std::nullopt;
-  return wrong_value(path, "must consist of letters, digits, _ and -, at least one");
+  return wrong_value(path, found_and_expected(JsonValue(name), "letters, digits, _ and -, at least "
+                                                               "one"));
 }
 
 /// The schema of a function's parameters, as it is rendered.
@@ -81,7 +82,7 @@ Refusal read_tool(const std::string& path, const JsonValue& value, Strictness st
   const JsonValue* type = present(value, "type");
   if (type == nullptr) return missing_field(path_of(path, "type"), "\"function\"");
   if (type->string() == nullptr || *type->string() != "function") {
-    return unsupported_value(path_of(path, "type"), "must be \"function\"");
+    return unsupported_value(path_of(path, "type"), found_and_expected(*type, "\"function\""));
   }
   const std::string function_path = path_of(path, "function");
   const JsonValue* function = present(value, "function");
@@ -177,13 +178,15 @@ Refusal read_tool_choice(const JsonValue& value, Strictness strictness, ChatRequ
     } else if (*name == "required") {
       chat.tool_choice = ToolChoice::required;
     } else {
-      return wrong_value(path, "must be \"auto\", \"none\", \"required\" or a function");
+      return wrong_value(
+          path, found_and_expected(value, "\"auto\", \"none\", \"required\" or a function"));
     }
   } else {
     if (Refusal no = check_members(path, value, kChoiceFields)) return no;
     const JsonValue* type = present(value, "type");
-    if (type == nullptr || type->string() == nullptr || *type->string() != "function") {
-      return wrong_value(path_of(path, "type"), "must be \"function\"");
+    if (type == nullptr) return missing_field(path_of(path, "type"), "\"function\"");
+    if (type->string() == nullptr || *type->string() != "function") {
+      return wrong_value(path_of(path, "type"), found_and_expected(*type, "\"function\""));
     }
     const std::string function_path = path_of(path, "function");
     const JsonValue* function = present(value, "function");
@@ -200,7 +203,8 @@ Refusal read_tool_choice(const JsonValue& value, Strictness strictness, ChatRequ
   const bool forced =
       chat.tool_choice == ToolChoice::required || chat.tool_choice == ToolChoice::function;
   if (forced && strictness == Strictness::run) {
-    return unsupported_value(path, "must be \"auto\" or \"none\": forced calls are not supported");
+    return unsupported_value(
+        path, found_and_expected(value, "\"auto\" or \"none\": forced calls are not supported"));
   }
   return std::nullopt;
 }
@@ -218,12 +222,14 @@ Refusal read_response_format(const JsonValue& value, Strictness strictness,
     return std::nullopt;
   }
   if (name != "json_object" && name != "json_schema" && name != "regex") {
-    return wrong_value(path_of(path, "type"),
-                       "must be \"text\", \"json_object\", \"json_schema\" or \"regex\"");
+    return wrong_value(
+        path_of(path, "type"),
+        found_and_expected(*type, "\"text\", \"json_object\", \"json_schema\" or \"regex\""));
   }
   if (strictness == Strictness::run) {
-    return unsupported_value(path_of(path, "type"),
-                             "must be \"text\": answers are not held to a format");
+    return unsupported_value(
+        path_of(path, "type"),
+        found_and_expected(*type, "\"text\": answers are not held to a format"));
   }
   if (name == "json_schema") return read_schema_format(path, value, format);
   if (name == "json_object") {
@@ -251,7 +257,8 @@ Refusal read_thinking(const JsonValue& value, Strictness strictness, ThinkingFie
   std::string name;
   if (Refusal no = read_string(type_path, *type, name)) return no;
   if (name != "enabled" && name != "adaptive" && name != "disabled") {
-    return wrong_value(type_path, "must be \"enabled\", \"adaptive\" or \"disabled\"");
+    return wrong_value(type_path,
+                       found_and_expected(*type, "\"enabled\", \"adaptive\" or \"disabled\""));
   }
   fields.by_field = name != "disabled";
   return std::nullopt;

@@ -6,6 +6,7 @@
 
 #include <array>
 #include <charconv>
+#include <optional>
 #include <unordered_map>
 #include <utility>
 
@@ -28,7 +29,9 @@ std::string shortened(std::string_view message) {
 }
 
 /// Keeps of every key its first place and its last value.
-void drop_repeated_keys(JsonValue::Object& members) {
+///
+/// @return the first key that stood twice, or nothing
+std::optional<std::string> drop_repeated_keys(JsonValue::Object& members) {
   std::unordered_map<std::string_view, std::size_t> first;
   first.reserve(members.size());
   std::vector<std::pair<std::size_t, std::size_t>> repeats; // place of the first, of the later
@@ -36,7 +39,8 @@ void drop_repeated_keys(JsonValue::Object& members) {
     const auto [it, fresh] = first.emplace(members[i].key, i);
     if (!fresh) repeats.emplace_back(it->second, i);
   }
-  if (repeats.empty()) return;
+  if (repeats.empty()) return std::nullopt;
+  std::string first_repeated = members[repeats.front().second].key;
   std::vector<bool> drop(members.size());
   for (const auto& [to, from] : repeats) {
     members[to].value = std::move(members[from].value);
@@ -47,6 +51,7 @@ void drop_repeated_keys(JsonValue::Object& members) {
     if (!drop[i]) kept.push_back(std::move(members[i]));
   }
   members = std::move(kept);
+  return first_repeated;
 }
 
 /// Builds JsonValues from the library's events.
@@ -73,7 +78,10 @@ public:
   }
   bool end_object() override {
     JsonValue::Object& members = *open_.back().object();
-    if (members.size() > 1) drop_repeated_keys(members);
+    if (members.size() > 1) {
+      const auto repeats = drop_repeated_keys(members);
+      if (repeats && repeated_.empty()) repeated_ = path_to(*repeats);
+    }
     return close();
   }
   bool end_array() override { return close(); }
@@ -85,8 +93,22 @@ public:
 
   JsonValue take() { return std::move(root_); }
   const std::string& message() const { return message_; }
+  std::string take_repeated() { return std::move(repeated_); }
 
 private:
+  /// Path of a member of the innermost open object.
+  std::string path_to(const std::string& key) const {
+    std::string path;
+    for (std::size_t i = 0; i + 1 < open_.size(); ++i) {
+      if (const JsonValue::Array* items = open_[i].array()) {
+        path += '[' + std::to_string(items->size()) + ']';
+      } else {
+        path += (path.empty() ? "" : ".") + keys_[i];
+      }
+    }
+    return path + (path.empty() ? "" : ".") + key;
+  }
+
   bool open(JsonValue container) {
     if (open_.size() == kJsonDepthMax) {
       message_ = "arrays and objects are nested deeper than " + std::to_string(kJsonDepthMax);
@@ -119,6 +141,7 @@ private:
   std::vector<JsonValue> open_;
   std::vector<std::string> keys_; ///< Of each open container, the key its next value belongs to.
   std::string message_;
+  std::string repeated_;
 };
 
 /// A finite double as Python's repr: shortest digits, an exponent below 1e-4 and from 1e16 on.
@@ -223,15 +246,26 @@ std::string_view JsonValue::kind_name() const noexcept {
   return array() != nullptr ? "an array" : "an object";
 }
 
-Result<JsonValue> parse_json(std::string_view text) {
+Result<JsonValue> parse_json(std::string_view text, std::string& repeated) {
+  repeated.clear();
   if (text.starts_with("\xEF\xBB\xBF")) { // The library would skip it.
     return {ErrorCode::parse_error, "the text begins with a byte-order mark"};
+  }
+  const std::size_t zero = text.find('\0');
+  if (zero != std::string_view::npos) { // The library would take it for the end.
+    return {ErrorCode::parse_error, "a zero byte at byte " + std::to_string(zero + 1)};
   }
   Builder builder;
   if (!nlohmann::json::sax_parse(text.begin(), text.end(), &builder)) {
     return {ErrorCode::parse_error, builder.message()};
   }
+  repeated = builder.take_repeated();
   return builder.take();
+}
+
+Result<JsonValue> parse_json(std::string_view text) {
+  std::string ignored;
+  return parse_json(text, ignored);
 }
 
 std::string python_json(const JsonValue& value) {

@@ -73,6 +73,10 @@ struct JsonMember {
 /// Parses one JSON text. Errors: parse_error with line, column and what was expected.
 Result<JsonValue> parse_json(std::string_view text);
 
+/// The same; `repeated` is the path of the first key that stands twice in one object, such as
+/// "messages[0].role", and empty when there is none.
+Result<JsonValue> parse_json(std::string_view text, std::string& repeated);
+
 /// Spells a value as Python's json.dumps(ensure_ascii=False) does: ", " and ": " between, floats as
 /// repr prints them. Pure.
 std::string python_json(const JsonValue& value);

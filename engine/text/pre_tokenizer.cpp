@@ -16,6 +16,14 @@
 namespace troupe::text {
 namespace {
 
+// \C would cut characters, and pieces must stay UTF-8.
+constexpr std::uint32_t kCompileOptions = PCRE2_UTF | PCRE2_UCP | PCRE2_NEVER_BACKSLASH_C;
+
+// Far above what a published expression needs on any text; an expression that explodes ends here
+// after a fraction of a second, and the text is refused.
+constexpr std::uint32_t kMatchStepsMax = 10'000'000;
+constexpr std::uint32_t kMatchHeapKibMax = 64 << 10;
+
 constexpr std::size_t kJitStackBytesMin = std::size_t{32} << 10;
 constexpr std::size_t kJitStackBytesMax = std::size_t{8} << 20;
 
@@ -37,7 +45,11 @@ struct Matcher {
   Owned<pcre2_jit_stack> stack{
       pcre2_jit_stack_create(kJitStackBytesMin, kJitStackBytesMax, nullptr)};
 
-  Matcher() { pcre2_jit_stack_assign(context.get(), nullptr, stack.get()); }
+  Matcher() {
+    pcre2_jit_stack_assign(context.get(), nullptr, stack.get());
+    pcre2_set_match_limit(context.get(), kMatchStepsMax);
+    pcre2_set_heap_limit(context.get(), kMatchHeapKibMax);
+  }
 };
 
 Matcher& matcher_of_thread() {
@@ -158,7 +170,7 @@ Result<PreTokenizer> PreTokenizer::compile(const std::vector<std::string>& expre
     int error = 0;
     PCRE2_SIZE offset = 0;
     Owned<pcre2_code> code(pcre2_compile(reinterpret_cast<PCRE2_SPTR>(expression.data()),
-                                         expression.size(), PCRE2_UTF | PCRE2_UCP, &error, &offset,
+                                         expression.size(), kCompileOptions, &error, &offset,
                                          nullptr));
     if (!code) {
       return {ErrorCode::bad_checkpoint, "expression " + std::to_string(i) +

@@ -403,14 +403,14 @@ Refusal BodyReader::penalty(const std::string& path, const JsonValue& value) {
   double penalty = 0;
   if (Refusal no = read_number(path, value, -2.0, 2.0, penalty)) return no;
   if (penalty == 0.0 || !running()) return std::nullopt;
-  return unsupported_value(path, "is not 0, only 0 is supported");
+  return unsupported_value(path, found_and_expected(value, "0: penalties are not supported"));
 }
 
 Refusal BodyReader::logit_bias(const std::string& path, const JsonValue& value) {
   if (!running()) return std::nullopt;
   if (value.object() == nullptr) return wrong_type(path, value, "an object");
   if (value.object()->empty()) return std::nullopt;
-  return unsupported_value(path, "is not empty, only {} is supported");
+  return unsupported_value(path, found_and_expected(value, "{}: biases are not supported"));
 }
 
 Refusal BodyReader::only_false(const std::string& path, const JsonValue& value) {
@@ -424,7 +424,7 @@ Refusal BodyReader::only_false(const std::string& path, const JsonValue& value) 
 Refusal BodyReader::service_tier(const std::string& path, const JsonValue& value) {
   if (!running()) return std::nullopt;
   if (value.string() != nullptr && *value.string() == "auto") return std::nullopt;
-  return unsupported_value(path, "must be \"auto\"");
+  return unsupported_value(path, found_and_expected(value, "\"auto\""));
 }
 
 Refusal BodyReader::suffix(const std::string& path, const JsonValue&) {
@@ -436,10 +436,15 @@ Refusal BodyReader::suffix(const std::string& path, const JsonValue&) {
 
 BodyOutcome parse_request_body(Endpoint endpoint, std::string_view json, const BodyRules& rules) {
   BodyOutcome outcome;
-  Result<JsonValue> root = parse_json(json);
+  std::string repeated;
+  Result<JsonValue> root = parse_json(json, repeated);
   if (!root) {
     outcome.error = RequestError{400, "the body is not valid JSON: " + root.error().message, "",
                                  "invalid_json"};
+    return outcome;
+  }
+  if (!repeated.empty()) {
+    outcome.error = repeated_field(repeated);
     return outcome;
   }
   BodyReader reader(endpoint, rules);

@@ -61,6 +61,13 @@ RequestError unsupported_field(const std::string& path, const std::string& messa
   return {400, "`" + path + "` " + message, path, "unsupported_parameter"};
 }
 
+RequestError repeated_field(const std::string& path) {
+  std::string shown;
+  append_json_escaped(std::string_view(path).substr(0, 2 * kNameBytesShown), shown);
+  return {400, "`" + shown + "` stands twice in one object, expected once; remove one of them",
+          shown, "duplicate_parameter"};
+}
+
 RequestError unknown_field(const std::string& path, std::string_view name,
                            std::span<const std::string_view> known) {
   std::string shown_name;
@@ -95,6 +102,17 @@ std::string path_of(const std::string& parent, std::string_view name) {
 std::string path_of(const std::string& parent, std::size_t index) {
   std::string path = parent;
   return path.append(1, '[').append(std::to_string(index)).append(1, ']');
+}
+
+std::string found_and_expected(const JsonValue& found, std::string_view expected) {
+  std::string json = python_json(found);
+  if (json.size() > kNameBytesShown) {
+    std::size_t end = kNameBytesShown; // Not inside a character.
+    while (end > 0 && (static_cast<unsigned char>(json[end]) & 0xC0) == 0x80)
+      --end;
+    json = json.substr(0, end) + "...";
+  }
+  return "is " + json + ", expected " + std::string(expected);
 }
 
 Refusal read_string(const std::string& path, const JsonValue& value, std::string& out) {

@@ -18,7 +18,8 @@ struct RequestError {
   std::string message; ///< What was found, what is expected.
   std::string param;   ///< Path of the field, e.g. "messages[2].content"; empty: the whole body.
   std::string code;    ///< invalid_json, invalid_type, invalid_value, missing_required_parameter,
-                       ///< unknown_parameter, unsupported_parameter, unsupported_value.
+                       ///< unknown_parameter, unsupported_parameter, unsupported_value,
+                       ///< duplicate_parameter.
 };
 
 /// Nothing, or why a body is refused.
@@ -30,6 +31,9 @@ RequestError missing_field(const std::string& path, std::string_view expected);
 RequestError unsupported_value(const std::string& path, const std::string& message);
 RequestError unsupported_field(const std::string& path, const std::string& message);
 
+/// A key that stands twice in one object: a reader would have to guess which one is meant.
+RequestError repeated_field(const std::string& path);
+
 /// An unknown field, with the nearest of the known ones. @pre known is not empty
 RequestError unknown_field(const std::string& path, std::string_view name,
                            std::span<const std::string_view> known);
@@ -40,6 +44,9 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
 /// `parent.name`, or `name` at the top.
 std::string path_of(const std::string& parent, std::string_view name);
 std::string path_of(const std::string& parent, std::size_t index);
+
+/// "is FOUND, expected EXPECTED" with the value as JSON, cut to a readable length.
+std::string found_and_expected(const JsonValue& found, std::string_view expected);
 
 // Readers: take the value when it is of the kind, else refuse.
 Refusal read_string(const std::string& path, const JsonValue& value, std::string& out);

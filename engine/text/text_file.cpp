@@ -1,29 +1,57 @@
 #include "engine/text/text_file.hpp"
 
-#include <array>
 #include <cerrno>
-#include <cstdio>
 #include <cstring>
+#include <fcntl.h>
 #include <memory>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace troupe::text {
+namespace {
 
-Result<std::string> read_text_file(const std::string& path) {
-  const std::unique_ptr<std::FILE, int (*)(std::FILE*)> file(std::fopen(path.c_str(), "rb"),
-                                                             std::fclose);
-  if (!file) {
-    const int code = errno;
-    return {code == ENOENT ? ErrorCode::not_found : ErrorCode::io_error,
-            path + ": " + std::strerror(code)};
+Error io_failure(const std::string& path, const char* action) {
+  return {errno == ENOENT ? ErrorCode::not_found : ErrorCode::io_error,
+          path + ": cannot be " + action + " (" + std::strerror(errno) +
+              "), expected a file that can be read; put it there or name another"};
+}
+
+/// Closes a descriptor at the end of a block.
+struct Descriptor {
+  int number = -1;
+  ~Descriptor() {
+    if (number >= 0) ::close(number);
   }
-  std::string out;
-  std::array<char, std::size_t{1} << 16> buffer{};
-  std::size_t count = 0;
-  while ((count = std::fread(buffer.data(), 1, buffer.size(), file.get())) > 0) {
-    out.append(buffer.data(), count);
+};
+
+} // namespace
+
+Result<std::string> read_text_file(const std::string& path, std::int64_t bytes_max) {
+  // Without O_NONBLOCK, opening a pipe that nobody writes would wait for ever.
+  const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
+  if (file.number < 0) return io_failure(path, "opened");
+  struct stat facts {};
+  if (::fstat(file.number, &facts) != 0) return io_failure(path, "examined");
+  if (!S_ISREG(facts.st_mode)) {
+    return {ErrorCode::io_error,
+            path + ": is " + (S_ISDIR(facts.st_mode) ? "a folder" : "a pipe, socket or device") +
+                ", expected a regular file; put the file there"};
   }
-  if (std::ferror(file.get()) != 0)
-    return {ErrorCode::io_error, path + ": " + std::strerror(errno)};
+  if (facts.st_size > bytes_max) {
+    return {ErrorCode::bad_checkpoint, path + ": has " + std::to_string(facts.st_size) +
+                                           " bytes, expected at most " + std::to_string(bytes_max) +
+                                           "; is it the right file?"};
+  }
+  std::string out(static_cast<std::size_t>(facts.st_size), '\0');
+  std::size_t done = 0;
+  while (done < out.size()) {
+    const ssize_t got = ::read(file.number, out.data() + done, out.size() - done);
+    if (got < 0 && errno == EINTR) continue;
+    if (got < 0) return io_failure(path, "read");
+    if (got == 0) break; // Cut meanwhile: its reader says what is missing.
+    done += static_cast<std::size_t>(got);
+  }
+  out.resize(done);
   return out;
 }
 

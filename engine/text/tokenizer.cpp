@@ -36,6 +36,27 @@ struct Tokenizer::Parts {
   Status encode_text(std::string_view text, std::vector<std::int32_t>& ids) const;
 };
 
+namespace {
+
+/// An id means one text: an added token may repeat an entry of the vocabulary, not replace it.
+Status check_added(const TokenizerFile& file, const std::string& name) {
+  std::unordered_map<std::int32_t, std::string_view> vocab;
+  vocab.reserve(file.vocab.size());
+  for (const auto& [content, id] : file.vocab)
+    vocab.emplace(id, content);
+  for (const AddedToken& token : file.added) {
+    const auto found = vocab.find(token.id);
+    if (found == vocab.end() || found->second == token.content) continue;
+    return {ErrorCode::bad_checkpoint,
+            name + ": added_tokens: id " + std::to_string(token.id) +
+                " is another token of model.vocab, expected an id of its own; the file is damaged "
+                "or of another model, fetch it again"};
+  }
+  return {};
+}
+
+} // namespace
+
 void Tokenizer::Parts::place_tokens(const TokenizerFile& file) {
   std::size_t total = 0;
   std::size_t ids = 0;
@@ -85,10 +106,10 @@ Status Tokenizer::Parts::build_merges(const TokenizerFile& file, const std::stri
                                    {joined, &merge.merged}}) {
       const auto found = vocab_ids.find(part);
       if (found == vocab_ids.end()) {
-        return {ErrorCode::bad_checkpoint, name + ": model.merges[" +
-                                               std::to_string(merges.size()) +
-                                               "]: a token of it or their join is not in "
-                                               "model.vocab"};
+        return {ErrorCode::bad_checkpoint,
+                name + ": model.merges[" + std::to_string(merges.size()) +
+                    "]: a token of it or their join is missing in model.vocab, expected all three; "
+                    "the file is damaged or of another model, fetch it again"};
       }
       *id = found->second;
     }
@@ -129,9 +150,12 @@ Result<std::shared_ptr<const Tokenizer>> Tokenizer::parse(std::string_view json,
   if (!file) return file.error();
   Result<PreTokenizer> splitter = PreTokenizer::compile(file->splits);
   if (!splitter) {
-    return {splitter.error().code, name + ": pre_tokenizer: " + splitter.error().message};
+    return {splitter.error().code, name + ": pre_tokenizer: " + splitter.error().message +
+                                       ", expected a regular expression that compiles; the file is "
+                                       "damaged or of another model, fetch it again"};
   }
   auto parts = std::make_unique<Parts>(std::move(splitter).value());
+  if (Status status = check_added(*file, name); !status) return status.error();
   parts->ignore_merges = file->ignore_merges;
   parts->place_tokens(*file);
   if (Status status = parts->build_merges(*file, name); !status) return status.error();

@@ -7,6 +7,12 @@
 namespace troupe::text {
 namespace {
 
+constexpr const char* kRepair = "; the file is damaged or of another model, fetch it again";
+
+// Published tokenizers leave gaps for later tokens, not for many times what they hold.
+constexpr std::size_t kIdsPerToken = 8;
+constexpr std::size_t kIdsSpare = 4096;
+
 /// Turns the printable spelling of bytes back into bytes.
 class ByteSpelling {
 public:
@@ -49,9 +55,9 @@ public:
 
   Result<TokenizerFile> read() {
     if (root_.object() == nullptr) return wrong("", root_, "an object");
-    for (auto step :
-         {&Reader::read_normalizer, &Reader::read_model, &Reader::read_vocab, &Reader::read_merges,
-          &Reader::read_pre_tokenizer, &Reader::read_decoder, &Reader::read_added}) {
+    for (auto step : {&Reader::read_normalizer, &Reader::read_model, &Reader::read_vocab,
+                      &Reader::read_merges, &Reader::read_pre_tokenizer, &Reader::read_decoder,
+                      &Reader::read_added, &Reader::check_gaps}) {
       if (Status status = (this->*step)(); !status) return status.error();
     }
     return std::move(file_);
@@ -59,7 +65,10 @@ public:
 
 private:
   Error error(ErrorCode code, const std::string& key, const std::string& message) const {
-    return {code, name_ + ": " + (key.empty() ? "" : key + ": ") + message};
+    const char* advice = code == ErrorCode::unsupported
+                             ? "; take a model with a byte-level BPE of this kind"
+                             : kRepair;
+    return {code, name_ + ": " + (key.empty() ? "" : key + ": ") + message + advice};
   }
   Error wrong(const std::string& key, const JsonValue& found, std::string_view expected) const {
     return error(ErrorCode::bad_checkpoint, key,
@@ -103,17 +112,24 @@ private:
       return unsupported("model.dropout", "dropout", "null");
     }
     if (Status status = read_flag("byte_fallback", false); !status) return status;
-    const JsonValue* ignore = model_->find("ignore_merges");
-    file_.ignore_merges = ignore != nullptr && ignore->boolean() != nullptr && *ignore->boolean();
+    return read_bool(*model_, "ignore_merges", "model.ignore_merges", file_.ignore_merges);
+  }
+
+  /// An optional boolean; `out` keeps its value when there is none.
+  Status read_bool(const JsonValue& object, const char* name, const std::string& key,
+                   bool& out) const {
+    const JsonValue* value = object.find(name);
+    if (value == nullptr || value->is_null()) return {};
+    if (value->boolean() == nullptr) return wrong(key, *value, "a boolean");
+    out = *value->boolean();
     return {};
   }
 
   Status read_flag(const char* key, bool supported) {
-    const JsonValue* value = model_->find(key);
-    if (value == nullptr || value->is_null()) return {};
     const std::string full = std::string("model.") + key;
-    if (value->boolean() == nullptr) return wrong(full, *value, "a boolean");
-    if (*value->boolean() == supported) return {};
+    bool found = supported;
+    if (Status status = read_bool(*model_, key, full, found); !status) return status;
+    if (found == supported) return {};
     return unsupported(full, supported ? "false" : "true", supported ? "true" : "false");
   }
 
@@ -143,7 +159,7 @@ private:
       if (index >= used.size()) used.resize(index + 1);
       if (used[index]) {
         return error(ErrorCode::bad_checkpoint, key,
-                     "id " + std::to_string(*id) + " is used twice");
+                     "id " + std::to_string(*id) + " is used twice, expected once");
       }
       used[index] = true;
       // Names of special tokens may stand here too, spelled as they are.
@@ -190,7 +206,8 @@ private:
       auto left_bytes = spelling_.bytes(left);
       auto right_bytes = spelling_.bytes(right);
       if (!left_bytes || !right_bytes || left_bytes->empty() || right_bytes->empty()) {
-        return error(ErrorCode::bad_checkpoint, key, "not two tokens spelled byte by byte");
+        return error(ErrorCode::bad_checkpoint, key,
+                     "found something else, expected two tokens spelled byte by byte");
       }
       file_.merges.emplace_back(std::move(*left_bytes), std::move(*right_bytes));
     }
@@ -240,10 +257,9 @@ private:
     if (behavior == nullptr || behavior->string() == nullptr || *behavior->string() != "Isolated") {
       return unsupported(key + ".behavior", "another value", "\"Isolated\"");
     }
-    const JsonValue* invert = value.find("invert");
-    if (invert != nullptr && invert->boolean() != nullptr && *invert->boolean()) {
-      return unsupported(key + ".invert", "true", "false");
-    }
+    bool invert = false;
+    if (Status status = read_bool(value, "invert", key + ".invert", invert); !status) return status;
+    if (invert) return unsupported(key + ".invert", "true", "false");
     const JsonValue* pattern = value.find("pattern");
     const JsonValue* regex = pattern == nullptr ? nullptr : pattern->find("Regex");
     if (regex == nullptr || regex->string() == nullptr || regex->string()->empty()) {
@@ -269,6 +285,7 @@ private:
     for (std::size_t i = 0; i < added->array()->size(); ++i) {
       const JsonValue& entry = (*added->array())[i];
       const std::string key = "added_tokens[" + std::to_string(i) + "]";
+      if (entry.object() == nullptr) return wrong(key, entry, "an object");
       Result<std::int32_t> id = id_from(entry.find("id"), key + ".id");
       if (!id) return id.error();
       const JsonValue* content = entry.find("content");
@@ -276,20 +293,39 @@ private:
         return missing(key + ".content", "the token's text");
       }
       for (const char* flag : {"single_word", "lstrip", "rstrip"}) {
-        const JsonValue* set = entry.find(flag);
-        if (set != nullptr && set->boolean() != nullptr && *set->boolean()) {
-          return unsupported(key + "." + flag, "true", "false");
-        }
+        bool set = false;
+        const std::string full = key + "." + flag;
+        if (Status status = read_bool(entry, flag, full, set); !status) return status;
+        if (set) return unsupported(full, "true", "false");
       }
       if (!seen.emplace(*content->string(), i).second || !seen_ids.emplace(*id, i).second) {
         return error(ErrorCode::bad_checkpoint, key,
                      "id " + std::to_string(*id) + " or text " + quoted(*content->string()) +
-                         " is there twice");
+                         " is there twice, expected once");
       }
-      const JsonValue* special = entry.find("special");
-      file_.added.push_back(
-          {*id, *content->string(),
-           special != nullptr && special->boolean() != nullptr && *special->boolean()});
+      bool special = false;
+      Status status = read_bool(entry, "special", key + ".special", special);
+      if (!status) return status;
+      file_.added.push_back({*id, *content->string(), special});
+    }
+    return {};
+  }
+
+  /// A table is as long as its highest id: one far id must not cost the memory of all below it.
+  Status check_gaps() {
+    const std::size_t tokens = file_.vocab.size() + file_.added.size();
+    const std::size_t ids_max = kIdsPerToken * tokens + kIdsSpare;
+    const auto check = [&](std::int32_t id, const char* key) -> Status {
+      if (static_cast<std::size_t>(id) < ids_max) return {};
+      return error(ErrorCode::bad_checkpoint, key,
+                   "found id " + std::to_string(id) + " among " + std::to_string(tokens) +
+                       " tokens, expected ids below " + std::to_string(ids_max));
+    };
+    for (const auto& [content, id] : file_.vocab) {
+      if (Status status = check(id, "model.vocab"); !status) return status;
+    }
+    for (const AddedToken& token : file_.added) {
+      if (Status status = check(token.id, "added_tokens"); !status) return status;
     }
     return {};
   }
@@ -311,9 +347,17 @@ private:
 } // namespace
 
 Result<TokenizerFile> parse_tokenizer_file(std::string_view json, const std::string& name) {
-  Result<JsonValue> root = parse_json(json);
+  std::string repeated;
+  Result<JsonValue> root = parse_json(json, repeated);
   if (!root) {
-    return {ErrorCode::parse_error, name + ": not JSON: " + root.error().message};
+    return {ErrorCode::bad_checkpoint,
+            name + ": is no valid JSON, expected one object: " + root.error().message + kRepair};
+  }
+  if (!repeated.empty()) {
+    std::string shown;
+    append_json_escaped(std::string_view(repeated).substr(0, 160), shown);
+    return {ErrorCode::bad_checkpoint,
+            name + ": " + shown + ": stands twice in one object, expected once" + kRepair};
   }
   return Reader(*root, name).read();
 }

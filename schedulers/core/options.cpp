@@ -93,6 +93,21 @@ std::string OptionTable::text(const std::string& key, const std::string& fallbac
   return fallback;
 }
 
+std::size_t OptionTable::choice(const std::string& key, std::size_t fallback,
+                                std::span<const std::string_view> names) {
+  const OptionValue* found = find(key);
+  if (found == nullptr) return fallback;
+  std::string valid;
+  const auto* word = std::get_if<std::string>(&found->value);
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    if (word != nullptr && *word == names[i]) return i;
+    valid += (i == 0 ? "" : ", ") + ('"' + std::string(names[i]) + '"');
+  }
+  fail(*found, key, ErrorCode::bad_argument,
+       "found " + shown(*found) + ", expected one of " + valid);
+  return fallback;
+}
+
 std::int64_t OptionTable::thousandths(const std::string& key, std::int64_t fallback,
                                       std::int64_t lowest, std::int64_t highest) {
   const OptionValue* found = find(key);

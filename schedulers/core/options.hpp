@@ -6,10 +6,13 @@
 
 #include "schedulers/core/result.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <set>
+#include <span>
 #include <string>
+#include <string_view>
 #include <variant>
 
 namespace troupe {
@@ -37,6 +40,9 @@ public:
                        std::int64_t highest);
   bool boolean(const std::string& key, bool fallback);
   std::string text(const std::string& key, const std::string& fallback);
+  /// The place of the text among `names`, or `fallback` when absent.
+  std::size_t choice(const std::string& key, std::size_t fallback,
+                     std::span<const std::string_view> names);
   /// A real number as thousandths, rounded to nearest: decisions use integers only.
   std::int64_t thousandths(const std::string& key, std::int64_t fallback, std::int64_t lowest,
                            std::int64_t highest);

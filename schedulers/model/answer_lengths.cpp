@@ -4,14 +4,11 @@
 #include <bit>
 
 namespace troupe::sched {
-namespace {
 
-std::size_t class_of(std::int64_t new_tokens_max) {
+std::uint32_t AnswerLengths::class_of(std::int64_t new_tokens_max) noexcept {
   const auto limit = static_cast<std::uint64_t>(std::max<std::int64_t>(1, new_tokens_max));
-  return static_cast<std::size_t>(std::bit_width(limit)) - 1;
+  return static_cast<std::uint32_t>(std::bit_width(limit)) - 1;
 }
-
-} // namespace
 
 void AnswerLengths::add(std::int64_t new_tokens_max, std::int64_t output_tokens) {
   Window& window = classes_[class_of(new_tokens_max)];

@@ -19,6 +19,9 @@ public:
   static constexpr std::size_t kWindow = 128; ///< Answers of a class that count.
   static constexpr std::size_t kFewest = 8;   ///< With fewer answers nothing is expected.
 
+  /// Class of requests with that limit: the bits of the limit, less one.
+  static std::uint32_t class_of(std::int64_t new_tokens_max) noexcept;
+
   void add(std::int64_t new_tokens_max, std::int64_t output_tokens);
 
   /// The length that `permille` of the last answers of this class did not exceed; 0 = not known.
@@ -29,7 +32,7 @@ private:
     std::vector<std::int64_t> lengths; ///< Ring once full.
     std::size_t oldest = 0;
   };
-  std::array<Window, 64> classes_; ///< By bits of new_tokens_max.
+  std::array<Window, 64> classes_;
 };
 
 } // namespace troupe::sched

@@ -6,7 +6,9 @@
 #include "schedulers/model/request_view.hpp"
 #include "schedulers/model/role.hpp"
 
+#include <cstddef>
 #include <cstdint>
+#include <span>
 
 namespace troupe::sched {
 
@@ -25,17 +27,25 @@ struct RankView {
   std::int64_t kv_blocks_total = 0;
   std::int64_t slots_free = 0;
   std::int64_t slots_total = 0;
-  std::int64_t running = 0;        ///< Sequences that decode or will soon.
-  std::int64_t context_tokens = 0; ///< Of those.
-  std::int64_t queued = 0;         ///< Requests routed here whose prefill is not complete.
-  std::int64_t work_ps = 0;        ///< Queue estimate W of policies.md section 2.1.
-  std::int64_t as_of_us = 0;       ///< When the snapshot was received.
+  std::int64_t running = 0;         ///< Sequences that decode or will soon.
+  std::int64_t context_tokens = 0;  ///< Of those.
+  std::int64_t queued = 0;          ///< Requests routed here whose prefill is not complete.
+  std::int64_t queued_tokens = 0;   ///< Of those, prompts with what is cached of them.
+  std::int64_t uncached_tokens = 0; ///< Of those, tokens still to compute.
+  std::int64_t work_ps = 0;         ///< Queue estimate W of policies.md section 2.1.
+  std::int64_t as_of_us = 0;        ///< When the snapshot was received.
 };
 
 /// A request that needs a rank.
 struct PlacementQuery {
   RequestView request;
   RankRef source; ///< Rank that holds the KV; zero for a prefill.
+  /// [ranks] prompt tokens whose KV the rank at that place holds already; empty = none anywhere.
+  std::span<const std::int64_t> local_hit_tokens = {};
+
+  std::int64_t local_hit(std::size_t place) const noexcept {
+    return place < local_hit_tokens.size() ? local_hit_tokens[place] : 0;
+  }
 };
 
 /// kv blocks for `positions` tokens.

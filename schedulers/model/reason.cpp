@@ -14,6 +14,16 @@ std::string_view reason_name(Reason reason) noexcept {
     return "tie_lowest_id";
   case Reason::next_in_turn:
     return "next_in_turn";
+  case Reason::drawn:
+    return "drawn";
+  case Reason::better_of_two:
+    return "better_of_two";
+  case Reason::by_session:
+    return "by_session";
+  case Reason::cached_there:
+    return "cached_there";
+  case Reason::held_back:
+    return "held_back";
   case Reason::in_place:
     return "in_place";
   case Reason::admitted:
@@ -44,6 +54,8 @@ std::string_view reason_name(Reason reason) noexcept {
     return "fair_share";
   case Reason::waited_longest:
     return "waited_longest";
+  case Reason::not_worth_it:
+    return "not_worth_it";
   case Reason::replaced_invalid:
     return "replaced_invalid";
   }

@@ -13,6 +13,11 @@ enum class Reason : std::uint8_t {
   lowest_score,     ///< Best score of several.
   tie_lowest_id,    ///< Equal scores; the lower id wins.
   next_in_turn,     ///< Round robin.
+  drawn,            ///< A draw of the seeded generator.
+  better_of_two,    ///< The better of two that were drawn.
+  by_session,       ///< Where the requests of its session go.
+  cached_there,     ///< The rank holds part of the prompt already.
+  held_back,        ///< It waits for a better moment; asked again at retry_at_us.
   in_place,         ///< The rank that holds the KV decodes too.
   admitted,         ///< Nothing speaks against it.
   meets_deadline,   ///< The estimate is inside the deadline.
@@ -28,6 +33,7 @@ enum class Reason : std::uint8_t {
   outgrew_rank,     ///< One request needs more than the whole rank.
   fair_share,       ///< The tenant that had least so far.
   waited_longest,   ///< Somebody waited as long as the bound allows.
+  not_worth_it,     ///< It would cost more than it brings.
   replaced_invalid, ///< The policy's answer broke a rule; the default decided.
 };
 

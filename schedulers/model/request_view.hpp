@@ -29,6 +29,7 @@ struct Claim {
 /// One request as a policy sees it. All counts in tokens.
 struct RequestView {
   RequestRef ref;
+  std::uint64_t session_hash = 0; ///< Equal for requests of one conversation; 0 = unknown.
   std::int64_t arrival_us = 0;
   std::int64_t deadline_us = 0; ///< 0 = none.
   std::int64_t prompt = 0;

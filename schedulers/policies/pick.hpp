@@ -1,4 +1,6 @@
-// Filter, score, pick: the lowest score of those that pass, ties to the lower rank id.
+// Filter, score, pick: the best of those that pass, one that is drawn, or the better of two drawn.
+//
+// Ties go to the lower rank id.
 
 #pragma once
 
@@ -6,9 +8,10 @@
 #include "schedulers/model/rank_view.hpp"
 #include "schedulers/policy/policy.hpp"
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
-#include <tuple>
+#include <utility>
 
 namespace troupe::sched {
 
@@ -48,6 +51,51 @@ Decision<Placement> pick_lowest(std::span<const RankView> ranks, const Filter& f
                     : tie       ? Reason::tie_lowest_id
                                 : Reason::lowest_score;
   return decision;
+}
+
+/// The `n`-th of the ranks that pass `filter`, counted from 0; null when there are fewer.
+template <class Filter>
+const RankView* nth_passing(std::span<const RankView> ranks, const Filter& filter,
+                            std::uint64_t n) {
+  for (const RankView& rank : ranks) {
+    if (!filter(rank)) continue;
+    if (n == 0) return &rank;
+    --n;
+  }
+  return nullptr;
+}
+
+template <class Filter>
+std::uint64_t count_passing(std::span<const RankView> ranks, const Filter& filter) {
+  std::uint64_t passed = 0;
+  for (const RankView& rank : ranks)
+    passed += filter(rank) ? 1 : 0;
+  return passed;
+}
+
+/// One of the ranks that pass `filter`, all equally likely; one draw, none for a single candidate.
+template <class Filter>
+Decision<Placement> pick_drawn(std::span<const RankView> ranks, const Filter& filter, Rng& rng) {
+  const std::uint64_t passed = count_passing(ranks, filter);
+  if (passed == 0) return {std::nullopt, Reason::no_room};
+  const std::uint64_t n = passed == 1 ? 0 : rng.below(passed);
+  const RankView* chosen = nth_passing(ranks, filter, n);
+  return {Placement{chosen->rank.rank, {}}, passed == 1 ? Reason::only_choice : Reason::drawn};
+}
+
+/// The lower score of two different ranks that pass `filter`; two draws, none for a single one.
+template <class Filter, class Scorer>
+Decision<Placement> pick_of_two(std::span<const RankView> ranks, const Filter& filter,
+                                const Scorer& scorer, Rng& rng) {
+  const std::uint64_t passed = count_passing(ranks, filter);
+  if (passed <= 1) return pick_drawn(ranks, filter, rng);
+  const std::uint64_t a = rng.below(passed);
+  std::uint64_t b = rng.below(passed - 1);
+  b += b >= a ? 1 : 0;
+  const RankView& low = *nth_passing(ranks, filter, std::min(a, b));
+  const RankView& high = *nth_passing(ranks, filter, std::max(a, b));
+  const RankView& chosen = scorer(high) < scorer(low) ? high : low;
+  return {Placement{chosen.rank.rank, {}}, Reason::better_of_two};
 }
 
 } // namespace troupe::sched

@@ -27,6 +27,11 @@ void PolicyRegistry::set_default(const std::string& kind, const std::string& nam
   defaults_[kind] = name;
 }
 
+void PolicyRegistry::set_without_stage(const std::string& kind) {
+  TROUPE_CHECK(factories_.count(kind) != 0, "a kind without a stage is registered");
+  without_stage_.insert(kind);
+}
+
 Result<std::unique_ptr<Policy>> PolicyRegistry::build(const std::string& kind,
                                                       const PolicySet& set) const {
   const auto of_kind = factories_.find(kind);
@@ -59,7 +64,7 @@ std::unique_ptr<Policy> PolicyRegistry::build_default(const std::string& kind) c
 
 Status PolicyRegistry::check(const PolicySet& set) const {
   for (const auto& [kind, spec] : set.kinds) {
-    if (factories_.count(kind) == 0) {
+    if (factories_.count(kind) == 0 || without_stage_.count(kind) != 0) {
       return Status(ErrorCode::unknown_key,
                     kind + ": unknown kind of policy" + choices(kind, kinds()));
     }
@@ -73,8 +78,9 @@ Status PolicyRegistry::check(const PolicySet& set) const {
 
 std::set<std::string> PolicyRegistry::kinds() const {
   std::set<std::string> all;
-  for (const auto& [kind, factories] : factories_)
-    all.insert(kind);
+  for (const auto& [kind, factories] : factories_) {
+    if (without_stage_.count(kind) == 0) all.insert(kind);
+  }
   return all;
 }
 

@@ -27,6 +27,10 @@ public:
   /// Names the policy that a kind uses when the set leaves it out. @pre it is registered
   void set_default(const std::string& kind, const std::string& name);
 
+  /// Marks a kind as one that no stage asks yet: its policies build and run on their own, and a
+  /// policy file that names it is refused. @pre it is registered
+  void set_without_stage(const std::string& kind);
+
   /// Builds the set's instance of `kind`. Errors name the key and the nearest valid name.
   Result<std::unique_ptr<Policy>> build(const std::string& kind, const PolicySet& set) const;
 
@@ -36,13 +40,16 @@ public:
   /// Builds every kind once and throws the instances away; also refuses unknown kinds.
   Status check(const PolicySet& set) const;
 
+  /// Kinds that a policy file may name.
   std::set<std::string> kinds() const;
+  std::set<std::string> kinds_without_stage() const { return without_stage_; }
   std::set<std::string> names(const std::string& kind) const;
   std::string default_name(const std::string& kind) const;
 
 private:
   std::map<std::string, std::map<std::string, PolicyFactory>> factories_;
   std::map<std::string, std::string> defaults_;
+  std::set<std::string> without_stage_;
 };
 
 /// The only list of in-tree policies.

@@ -50,8 +50,8 @@ Simulator::Simulator(const SimOptions& options, const std::vector<RequestPlan>& 
   }
   for (std::size_t i = 0; i < requests.size(); ++i) {
     const RequestPlan& plan = requests[i];
+    arrivals_.push_back(i);
     if (plan.answer_tokens > 0) world_.lengths.emplace_back(plan.request, plan.answer_tokens);
-    post(plan.at_us, {What::arrives, 0, {}, i, Timer{}});
     if (plan.abandon_at_us >= 0) {
       post(plan.abandon_at_us,
            {What::event, 0, {}, 0, Abandon{plan.request, ErrorCode::cancelled}});
@@ -60,6 +60,10 @@ Simulator::Simulator(const SimOptions& options, const std::vector<RequestPlan>& 
       post(plan.stop_at_us, {What::event, 0, {}, 0, StopSeen{plan.request}});
     }
   }
+  std::sort(arrivals_.begin(), arrivals_.end(), [&](std::size_t a, std::size_t b) {
+    return std::make_pair(requests[a].at_us, a) > std::make_pair(requests[b].at_us, b);
+  });
+  post_next_arrival();
   for (std::size_t i = 0; i < options_.faults.size(); ++i) {
     const Fault& fault = options_.faults[i];
     post(fault.at_us, {What::fault_begins, kFirstRank + raw(fault.rank), {}, i, Timer{}});
@@ -113,6 +117,7 @@ bool Simulator::step() {
   hash(static_cast<std::uint64_t>(now_us_) ^ (mail.event.index() << 48U) ^
        (static_cast<std::uint64_t>(mail.to) << 56U));
   const Node node = mail.to;
+  if (options_.tap && mail.what == What::event) options_.tap(node, mail.event, now_us_);
   handle(mail);
   if (immediate_) {
     busy_ = static_cast<Node>(-1);
@@ -150,7 +155,16 @@ void Simulator::handle_stage(Mail& mail) {
   perform(mail.to, nullptr);
 }
 
+/// One arrival is pending at a time: the queue stays short.
+void Simulator::post_next_arrival() {
+  if (arrivals_.empty()) return;
+  const std::size_t number = arrivals_.back();
+  arrivals_.pop_back();
+  post(outcomes_.all()[number].plan.at_us, {What::arrives, 0, {}, number, Timer{}});
+}
+
 void Simulator::take_arrival(std::size_t number) {
+  post_next_arrival();
   Outcome& outcome = outcomes_.all()[number];
   const RequestPlan& plan = outcome.plan;
   outcome.arrived = true;

@@ -44,6 +44,8 @@ struct SimOptions {
   Targets targets;
   Canary canary = Canary::none;
   std::int64_t canary_after = 1; ///< The bug happens at the n-th place that fits.
+  /// Sees every event before its stage does; may be empty.
+  std::function<void(Node, const sched::Event&, std::int64_t now_us)> tap;
   /// Adds policies of a test to the registry; may be empty.
   std::function<void(sched::PolicyRegistry&)> more_policies;
 };
@@ -111,6 +113,7 @@ private:
     sched::RankOptions options;
     Incarnation incarnation{};                   ///< Of its newest life.
     std::unique_ptr<Life> life;                  ///< Null while it is down.
+    bool for_good = false;                       ///< No other life will come.
     std::vector<std::unique_ptr<Life>> given_up; ///< Former lives that do not know it yet.
     std::int64_t blocks_held = 0;
     std::int64_t sequences = 0;
@@ -127,8 +130,9 @@ private:
   void fault_ends(std::size_t number);
   void start_life(Place& place);
   void end_life(Place& place);
+  void tell_when_no_rank_is_left(std::int64_t after_us);
   void give_up(Place& place);
-  void tell_gone(RankRef rank, std::int64_t after_us);
+  void tell_gone(RankRef rank, std::int64_t after_us, bool comes_back);
   void wake(Node node, Life& life);
   bool refuse_full(const Mail& mail, const Life& life);
 
@@ -138,6 +142,7 @@ private:
   void answer(EngineAnswer answer, Node node, Incarnation incarnation);
   void take_record(sched::Record& record);
   void take_arrival(std::size_t number);
+  void post_next_arrival();
   void take_finish(const sched::Finish& finish);
 
   Life* find_life(Node node, Incarnation incarnation);
@@ -164,6 +169,7 @@ private:
   sched::Effects effects_;
   std::vector<TimedRecord> records_;
   Tally tally_;
+  std::vector<std::size_t> arrivals_; ///< Requests by arrival, latest first.
   std::size_t ended_ = 0;
   std::int64_t arrived_ = 0;
   std::int64_t faults_active_ = 0;

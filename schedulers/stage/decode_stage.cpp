@@ -189,7 +189,7 @@ struct DecodeStage::State {
                 std::int64_t now_us, Effects& effects) {
     const bool fits = std::any_of(ranks.begin(), ranks.end(),
                                   [&](const RankView& rank) { return could_fit(query, rank); });
-    if (!fits) return Verdict::never;
+    if (!fits) return fits_when_back(query) ? Verdict::paced : Verdict::never;
     const PolicyContext ctx = context(now_us);
     if (!may_start(entry, query, ctx, effects)) return Verdict::paced;
     std::vector<RankView> views = ranks;
@@ -222,6 +222,12 @@ struct DecodeStage::State {
       rank = RankBook::view(target);
     }
     return Verdict::placed;
+  }
+
+  bool fits_when_back(const PlacementQuery& query) const {
+    return std::any_of(book.away().begin(), book.away().end(), [&](const auto& item) {
+      return decodes(item.second.role) && could_fit(query, RankBook::view(item.second));
+    });
   }
 
   /// Asks the handoff policy; "later" is answered again whenever a transfer ends.
@@ -498,11 +504,14 @@ void DecodeStage::on(const RankUp& event, std::int64_t now_us, Effects& effects)
 
 void DecodeStage::on(const RankDown& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
-  if (s.book.current(event.rank) == nullptr) {
+  if (const RankEntry* rank = s.book.current(event.rank)) {
+    const RankUp up = rank->up;
+    s.rank_gone(event.rank, now_us, effects);
+    if (event.comes_back) s.book.expect_back(up);
+  } else if (event.comes_back || !s.book.give_up(event.rank.rank)) {
     ++s.counts.stale_dropped;
     return;
   }
-  s.rank_gone(event.rank, now_us, effects);
   s.dispatch(now_us, effects);
 }
 

@@ -47,8 +47,11 @@ struct DriverStage::State {
   DriverCounts counts;
   std::map<RequestId, Entry> live;
   std::map<RankId, RankUp> ranks;
+  std::map<RankId, Incarnation> dead; ///< Newest life of each rank that ended.
+  std::string no_rank;                ///< Why nothing can run any more; "" while it can.
   std::map<RankId, std::int64_t> rank_progress_us; ///< Last token or chunk of a rank.
   AnswerLengths lengths;
+  std::map<std::uint32_t, AnswersExpected> told; ///< By class: what the chunker knows.
   LoadView load;
   std::int64_t progress_us = 0; ///< Last sign of life of the whole pipeline.
   bool watching = false;
@@ -85,6 +88,14 @@ struct DriverStage::State {
     return nullptr;
   }
 
+  /// Whether a message of that life still counts.
+  bool lives(RankRef rank) {
+    const auto died = dead.find(rank.rank);
+    if (died == dead.end() || died->second < rank.incarnation) return true;
+    ++counts.stale_dropped;
+    return false;
+  }
+
   void moved(Entry& entry, std::int64_t now_us) {
     entry.progress_us = now_us;
     entry.reported_us = 0;
@@ -94,6 +105,18 @@ struct DriverStage::State {
     if (watching || live.empty()) return;
     watching = true;
     effects.timer(TimerKind::watch, 0, now_us + options.watch_every_us);
+  }
+
+  /// A whole answer: requests that still wait are expected to get as long.
+  void learn(std::int64_t new_tokens_max, std::int64_t output_tokens, Effects& effects) {
+    lengths.add(new_tokens_max, output_tokens);
+    const std::uint32_t length_class = AnswerLengths::class_of(new_tokens_max);
+    const AnswersExpected now{length_class, lengths.quantile(new_tokens_max, 500),
+                              lengths.quantile(new_tokens_max, options.expected_permille)};
+    AnswersExpected& before = told[length_class];
+    if (now.expected_p50 == before.expected_p50 && now.expected_p90 == before.expected_p90) return;
+    before = now;
+    effects.send(Peer::chunker, now);
   }
 
   // -- endings -----------------------------------------------------------------------------------
@@ -109,7 +132,7 @@ struct DriverStage::State {
     const auto found = live.find(request);
     const Entry& entry = found->second;
     if (code == ErrorCode::ok) {
-      lengths.add(entry.submit.work.new_tokens_max, answered(entry));
+      learn(entry.submit.work.new_tokens_max, answered(entry), effects);
       ++counts.finished;
     } else if (code == ErrorCode::cancelled) {
       ++counts.cancelled;
@@ -344,6 +367,10 @@ void DriverStage::on(const Arrive& event, std::int64_t now_us, Effects& effects)
              effects);
     return;
   }
+  if (!s.no_rank.empty()) {
+    s.refuse(event, ErrorCode::no_rank, s.no_rank, now_us, effects);
+    return;
+  }
   if (static_cast<std::int64_t>(s.live.size()) >= s.options.requests_max) {
     s.refuse(event, ErrorCode::rejected,
              "limits.requests_max = " + std::to_string(s.options.requests_max) +
@@ -375,6 +402,7 @@ void DriverStage::on(const Arrive& event, std::int64_t now_us, Effects& effects)
 
 void DriverStage::on(const Tokens& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
+  if (!s.lives(event.rank)) return;
   s.progress_us = now_us;
   s.rank_progress_us[event.rank.rank] = now_us;
   std::map<RequestId, std::vector<const TokenRow*>> by_request;
@@ -387,6 +415,7 @@ void DriverStage::on(const Tokens& event, std::int64_t now_us, Effects& effects)
 
 void DriverStage::on(const Ended& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
+  if (event.rank != RankRef{} && !s.lives(event.rank)) return;
   Entry* entry = s.current(event.ref);
   if (entry == nullptr) return;
   if (event.code == ErrorCode::preempted) {
@@ -445,11 +474,14 @@ void DriverStage::on(const RankUp& event, std::int64_t now_us, Effects& /*effect
     ++s.counts.stale_dropped;
     return;
   }
+  if (!s.lives(event.rank)) return;
   s.ranks[event.rank.rank] = event;
 }
 
 void DriverStage::on(const RankDown& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
+  if (!s.lives(event.rank)) return;
+  s.dead[event.rank.rank] = event.rank.incarnation;
   // Chunker and balancer end what they know the rank held. A request whose tokens came from there
   // is lost for certain: nobody else has its next one.
   std::vector<RequestId> lost;
@@ -459,6 +491,16 @@ void DriverStage::on(const RankDown& event, std::int64_t now_us, Effects& effect
   for (const RequestId request : lost) {
     s.lose(s.live.at(request), ErrorCode::rank_lost, s.rank_name(event.rank) + " is gone", now_us,
            effects);
+  }
+}
+
+void DriverStage::on(const NoRankLeft& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  s.no_rank = event.detail;
+  while (!s.live.empty()) {
+    const auto& [request, entry] = *s.live.begin();
+    s.cancel(entry, ErrorCode::no_rank, effects);
+    s.finish(request, ErrorCode::no_rank, EndReason::none, event.detail, now_us, effects);
   }
 }
 

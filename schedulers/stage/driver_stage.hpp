@@ -74,6 +74,8 @@ public:
   void on(const Abandon& event, std::int64_t now_us, Effects& effects);
   void on(const RankUp& event, std::int64_t now_us, Effects& effects);
   void on(const RankDown& event, std::int64_t now_us, Effects& effects);
+  /// Ends every request, and every later one, with no_rank.
+  void on(const NoRankLeft& event, std::int64_t now_us, Effects& effects);
   void on(const Timer& event, std::int64_t now_us, Effects& effects);
 
   const DriverCounts& counts() const noexcept;

@@ -15,9 +15,10 @@
 
 namespace troupe::sched {
 
-using Message = std::variant<Submit, Cancel, Ended, Tokens, Load, Assign, Assigned, Refused,
-                             RunChunks, RankReport, PrefillDone, Reserve, Reserved, Renew, Pull,
-                             TransferDone, Adopt, Adopted, Release, RankUp, RankDown>;
+using Message =
+    std::variant<Submit, Cancel, Ended, Tokens, Load, Assign, Assigned, Refused, RunChunks,
+                 RankReport, PrefillDone, Reserve, Reserved, Renew, Pull, TransferDone, Adopt,
+                 Adopted, Release, RankUp, RankDown, AnswersExpected, NoRankLeft>;
 
 enum class Peer : std::uint8_t { driver, chunker, balancer, rank };
 
@@ -119,6 +120,17 @@ struct Candidate {
   bool feasible = true;
 };
 
+/// Begin a rank's life. The shell answers with RankStarted.
+struct StartRank {
+  RankRef rank;
+};
+
+/// Give up a life that does not return from its work: nothing it does counts any more.
+struct AbandonRank {
+  RankRef rank;
+  std::string detail;
+};
+
 /// One decision of one policy, for the ledger.
 struct Record {
   std::string kind;   ///< "prefill_router"
@@ -133,7 +145,7 @@ struct Record {
 };
 
 using Effect = std::variant<Send, SetTimer, RunStep, ExportSequence, ImportSequence, Forget, Emit,
-                            Finish, Stuck, Record>;
+                            Finish, Stuck, StartRank, AbandonRank, Record>;
 
 /// Collects what a handler wants done.
 class Effects {

@@ -6,16 +6,18 @@
 #include "schedulers/stage/driver_stage.hpp"
 #include "schedulers/stage/prefill_stage.hpp"
 #include "schedulers/stage/rank_stage.hpp"
+#include "schedulers/stage/supervisor_stage.hpp"
 
 #include <cstdint>
 #include <variant>
 
 namespace troupe::sched {
 
-using Event = std::variant<Submit, Cancel, Ended, Tokens, Load, Assign, Assigned, Refused,
-                           RunChunks, RankReport, PrefillDone, Reserve, Reserved, Renew, Pull,
-                           TransferDone, Adopt, Adopted, Release, RankUp, RankDown, Arrive,
-                           StopSeen, Abandon, StepDone, Exported, Imported, Timer>;
+using Event =
+    std::variant<Submit, Cancel, Ended, Tokens, Load, Assign, Assigned, Refused, RunChunks,
+                 RankReport, PrefillDone, Reserve, Reserved, Renew, Pull, TransferDone, Adopt,
+                 Adopted, Release, RankUp, RankDown, Arrive, StopSeen, Abandon, StepDone, Exported,
+                 Imported, Timer, NoRankLeft, RankStarted, RankEnded, Heartbeat, AnswersExpected>;
 
 /// Feeds `event` to `stage` and returns true, or returns false when it has no handler for it.
 template <class Stage>

@@ -96,7 +96,8 @@ void announce(const Preempted& victim, RankRef rank, PolicyEpoch epoch, Effects&
   effects.add(std::move(made));
   effects.send(Peer::driver, Ended{victim.ref, ErrorCode::preempted, true,
                                    victim.outgrew ? "its answer outgrew the rank"
-                                                  : "its room went to an earlier request"});
+                                                  : "its room went to an earlier request",
+                                   rank});
   effects.add(Forget{victim.ref});
 }
 

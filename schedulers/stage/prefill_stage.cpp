@@ -1,11 +1,13 @@
 #include "schedulers/stage/prefill_stage.hpp"
 
 #include "schedulers/core/rng.hpp"
+#include "schedulers/model/answer_lengths.hpp"
 #include "schedulers/model/queue_estimate.hpp"
 #include "schedulers/policy/prefill_router.hpp"
 #include "schedulers/policy/validate.hpp"
 #include "schedulers/stage/policy_slot.hpp"
 #include "schedulers/stage/prefill_table.hpp"
+#include "schedulers/stage/views.hpp"
 
 #include <algorithm>
 #include <map>
@@ -198,6 +200,7 @@ struct PrefillStage::State : PrefillTable {
     entry.blocked = !decision.value;
     if (!decision.value) {
       if (!entry.tried.empty()) end_round(entry, now_us, effects);
+      if (decision.retry_at_us > now_us) retry_at(decision.retry_at_us, effects);
       return false;
     }
     RankEntry& rank = *book.find(decision.value->rank);
@@ -435,19 +438,25 @@ void PrefillStage::on(const Submit& event, std::int64_t now_us, Effects& effects
     return;
   }
   Entry entry;
-  entry.view.ref = event.ref;
-  entry.view.arrival_us = event.arrival_us;
-  entry.view.deadline_us = event.deadline_us;
-  entry.view.prompt = static_cast<std::int64_t>(event.work.prompt.size());
-  entry.view.answered = answered;
-  entry.view.new_tokens_max = event.work.new_tokens_max;
-  entry.view.claim = event.claim;
+  entry.view = view_of(event);
   s.refresh_work(entry);
   if (s.never_fits(entry)) {
     effects.send(Peer::driver, Ended{event.ref, ErrorCode::never_fits, false, s.why_never(entry)});
     return;
   }
   s.admit(Submit(event), entry.view, now_us);
+  s.dispatch(now_us, effects);
+  s.send_load(now_us, effects);
+}
+
+void PrefillStage::on(const AnswersExpected& event, std::int64_t now_us, Effects& effects) {
+  State& s = *state_;
+  for (const RequestRef& ref : s.waiting) {
+    RequestView& view = s.entries.at(ref).view;
+    if (AnswerLengths::class_of(view.new_tokens_max) != event.length_class) continue;
+    view.claim.expected_p50 = event.expected_p50;
+    view.claim.expected_p90 = event.expected_p90;
+  }
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);
 }
@@ -541,11 +550,14 @@ void PrefillStage::on(const RankUp& event, std::int64_t now_us, Effects& effects
 
 void PrefillStage::on(const RankDown& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
-  if (s.book.current(event.rank) == nullptr) {
+  if (const RankEntry* rank = s.book.current(event.rank)) {
+    const RankUp up = rank->up;
+    s.rank_gone(event.rank, now_us, effects);
+    if (event.comes_back) s.book.expect_back(up);
+  } else if (event.comes_back || !s.book.give_up(event.rank.rank)) {
     ++s.counts.stale_dropped;
     return;
   }
-  s.rank_gone(event.rank, now_us, effects);
   s.end_never_fitting(now_us, effects);
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);

@@ -40,6 +40,7 @@ public:
   ~PrefillStage();
 
   void on(const Submit& event, std::int64_t now_us, Effects& effects);
+  void on(const AnswersExpected& event, std::int64_t now_us, Effects& effects);
   void on(const Cancel& event, std::int64_t now_us, Effects& effects);
   void on(const Assigned& event, std::int64_t now_us, Effects& effects);
   void on(const Refused& event, std::int64_t now_us, Effects& effects);

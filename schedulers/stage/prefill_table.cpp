@@ -36,6 +36,11 @@ RankView PrefillTable::prefill_view(const RankEntry& rank, std::int64_t now_us) 
   const PrefillDesk& desk = desks.at(rank.up.rank.rank);
   RankView view = RankBook::view(rank);
   view.queued = static_cast<std::int64_t>(desk.requests.size());
+  for (const RequestRef& ref : desk.requests) {
+    const RequestView& request = entries.at(ref).view;
+    view.queued_tokens += request.total();
+    view.uncached_tokens += request.remaining();
+  }
   view.work_ps = work_ps(desk, now_us);
   return view;
 }
@@ -58,6 +63,9 @@ bool PrefillTable::could_end(const PlacementQuery& query, const RankView& rank) 
     known = true;
     if (could_fit(query, RankBook::view(other))) return true;
   }
+  for (const auto& [id, up] : book.away()) {
+    if (decodes(up.role) && could_fit(query, RankBook::view(up))) return true;
+  }
   return !known; // A decode rank may still join.
 }
 
@@ -68,6 +76,9 @@ bool PrefillTable::never_fits(const PrefillEntry& entry) const {
     if (!prefills(rank.up.role)) continue;
     known = true;
     if (could_end(query, RankBook::view(rank))) return false;
+  }
+  for (const auto& [id, up] : book.away()) {
+    if (prefills(up.role) && could_end(query, RankBook::view(up))) return false;
   }
   return known;
 }

@@ -67,7 +67,8 @@ struct PrefillTable {
 
   /// Whether a prefill on `rank` could go on to the end: on the rank itself or on a decode rank.
   bool could_end(const PlacementQuery& query, const RankView& rank) const;
-  /// Whether no live rank could ever hold the request; false while no prefill rank is known.
+  /// Whether no rank, live or coming back, could ever hold the request; false while no prefill rank
+  /// is known.
   bool never_fits(const PrefillEntry& entry) const;
   /// For a person: what it needs and what there is.
   std::string why_never(const PrefillEntry& entry) const;

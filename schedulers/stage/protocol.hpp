@@ -65,6 +65,13 @@ struct Submit {
   Claim claim;
 };
 
+/// How long answers get, whenever that changes: for requests that still wait.
+struct AnswersExpected {
+  std::uint32_t length_class = 0; ///< As in AnswerLengths.
+  std::int64_t expected_p50 = 0;  ///< As in Claim.
+  std::int64_t expected_p90 = 0;
+};
+
 /// Somebody asked to stop a request. Chunker and balancer forward a Release to the rank they know.
 struct Cancel {
   RequestRef ref;
@@ -77,6 +84,7 @@ struct Ended {
   ErrorCode code = ErrorCode::ok;
   bool retryable = false; ///< Lost by our fault: the driver may try again from its token log.
   std::string detail;
+  RankRef rank; ///< The rank that says so; zero when a stage does.
 };
 
 /// A token with its log-probability and the best alternatives.
@@ -284,6 +292,13 @@ struct RankUp {
 struct RankDown {
   RankRef rank;
   ErrorCode reason = ErrorCode::rank_lost;
+  bool comes_back = false; ///< A later life follows: what only this rank could hold waits for it.
+};
+
+/// supervisor → driver: no rank is left that does this half of the work, and none will come.
+struct NoRankLeft {
+  Role role = Role::both; ///< prefill or decode.
+  std::string detail;     ///< For a person: which ranks, and why.
 };
 
 } // namespace troupe::sched

@@ -20,6 +20,7 @@ bool RankBook::add(const RankUp& up, std::int64_t now_us) {
   entry.report.slots_free = up.slots;
   entry.report.slots_total = up.slots;
   ranks_[up.rank.rank] = std::move(entry);
+  away_.erase(up.rank.rank);
   return true;
 }
 
@@ -85,6 +86,17 @@ RankView RankBook::view(const RankEntry& entry) {
   }
   view.kv_blocks_free = std::max<std::int64_t>(0, view.kv_blocks_free);
   view.slots_free = std::max<std::int64_t>(0, view.slots_free);
+  return view;
+}
+
+RankView RankBook::view(const RankUp& away) {
+  RankView view;
+  view.rank = away.rank;
+  view.role = away.role;
+  view.block_tokens = std::max<std::int64_t>(1, away.block_tokens);
+  view.context_max = away.context_max;
+  view.kv_blocks_total = away.kv_blocks;
+  view.slots_total = away.slots;
   return view;
 }
 

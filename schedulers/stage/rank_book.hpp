@@ -40,6 +40,11 @@ public:
   bool add(const RankUp& up, std::int64_t now_us);
   /// False when that life is not the current one.
   bool remove(RankRef rank);
+  /// Limits of ranks that are down and will come back; what only they could hold waits.
+  const std::map<RankId, RankUp>& away() const noexcept { return away_; }
+  void expect_back(const RankUp& up) { away_[up.rank.rank] = up; }
+  /// The rank will not come back after all. False when nobody waited for it.
+  bool give_up(RankId rank) { return away_.erase(rank) != 0; }
   /// False when the report is old. Promises that it covers end.
   bool take(const RankReport& report, std::int64_t now_us);
 
@@ -53,9 +58,12 @@ public:
 
   /// Snapshot with the promises applied; queued and work_ps are left to the caller.
   static RankView view(const RankEntry& entry);
+  /// What a rank that is away could hold; nothing is free there.
+  static RankView view(const RankUp& away);
 
 private:
   std::map<RankId, RankEntry> ranks_;
+  std::map<RankId, RankUp> away_;
 };
 
 /// Candidates of a placement for the ledger: score, or infeasible.

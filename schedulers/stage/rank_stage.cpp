@@ -124,7 +124,8 @@ struct RankStage::State {
 
   void fail(Sequence& sequence, ErrorCode code, bool retryable, std::string detail,
             Effects& effects) {
-    effects.send(Peer::driver, Ended{sequence.ref, code, retryable, std::move(detail)});
+    effects.send(Peer::driver,
+                 Ended{sequence.ref, code, retryable, std::move(detail), options.rank});
     drop(sequence, effects);
   }
 
@@ -306,7 +307,11 @@ void RankStage::start(std::int64_t now_us, Effects& effects) {
 
 void RankStage::on(const Assign& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
-  if (!s.mine(event.rank)) return;
+  if (!s.mine(event.rank)) {
+    // The shell keeps the work of an Assign before the stage sees it.
+    if (s.table.find_any(event.ref) == nullptr) effects.add(Forget{event.ref});
+    return;
+  }
   if (const Sequence* known = s.table.find_any(event.ref)) {
     if (known->doomed || known->state != SequenceState::prefilling) {
       ++s.counts.stale_dropped;
@@ -575,10 +580,11 @@ void RankStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
   // Where nobody else has it, the driver must hear: it would only be missed much later.
   if (sequence->state == SequenceState::prefilling) {
     effects.send(Peer::driver, Ended{sequence->ref, ErrorCode::rank_lost, true,
-                                     "its prefill was not renewed in time"});
+                                     "its prefill was not renewed in time", s.options.rank});
   } else if (sequence->state == SequenceState::finished) {
-    effects.send(Peer::driver, Ended{sequence->ref, ErrorCode::transfer_failed, true,
-                                     "no decode rank took the finished prefill over in time"});
+    effects.send(Peer::driver,
+                 Ended{sequence->ref, ErrorCode::transfer_failed, true,
+                       "no decode rank took the finished prefill over in time", s.options.rank});
   }
   s.drop(*sequence, effects);
   s.report_freed(now_us, effects);

@@ -9,6 +9,8 @@ namespace troupe::sched {
 
 struct RankOptions;
 
+/// Without the tenant, whose text is the caller's to keep.
+RequestView view_of(const Submit& message);
 RequestView view_of(const Assign& message);
 /// `done` is complete: what is left is to decode.
 RequestView view_of(const PrefillDone& message);

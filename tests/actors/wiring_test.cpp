@@ -2,6 +2,7 @@
 // should, everything ends, nothing is held afterwards, and the stages alone decide the same.
 
 #include "tests/support/deterministic_system.hpp"
+#include "tests/support/faulty_engine.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,6 +10,8 @@
 
 #include <algorithm>
 #include <map>
+#include <memory>
+#include <stdexcept>
 
 namespace troupe::test {
 namespace {
@@ -51,10 +54,26 @@ struct JobRun {
   std::int64_t blocks_held = 0;
   std::int64_t slots_held = 0;
   std::int64_t messages = 0;
+  std::int64_t restarts = 0;
 };
 
-JobRun run_job(const app::SystemConfig& config, int count, const actors::StageTap& tap = {}) {
-  DeterministicSystem system({config, {}, tap, 16}, kModel);
+/// Lives of `victim` up to `lives` throw at their `step`-th step.
+app::EngineWrap failing(const std::string& victim, std::uint32_t lives, int step) {
+  return [=](const std::string& rank, RankRef life,
+             std::shared_ptr<engine::Engine> engine) -> std::shared_ptr<engine::Engine> {
+    if (rank != victim || raw(life.incarnation) > lives) return engine;
+    const auto seen = std::make_shared<int>(0);
+    return std::make_shared<FaultyEngine>(std::move(engine),
+                                          [=](EngineCall call, const engine::StepPlan*) {
+                                            if (call == EngineCall::step && ++*seen == step)
+                                              throw std::runtime_error("no current");
+                                          });
+  };
+}
+
+JobRun run_job(const app::SystemConfig& config, int count, const actors::StageTap& tap = {},
+               const app::EngineWrap& wrap = {}) {
+  DeterministicSystem system({config, {}, tap, 16, wrap}, kModel);
   for (int i = 0; i < count; ++i)
     system.job().push(text::Endpoint::completions, body(i));
   system.job().close();
@@ -75,6 +94,7 @@ JobRun run_job(const app::SystemConfig& config, int count, const actors::StageTa
     run.slots_held += totals->slots_held;
   }
   run.messages = system.actors().counters->messages;
+  run.restarts = system.actors().supervised->restarts;
   EXPECT_EQ(system.actors().counters->unexpected, 0);
   return run;
 }
@@ -110,6 +130,76 @@ TEST(Wiring, TheSameJobGivesTheSameEvents) {
   const std::string first = events();
   EXPECT_GT(std::count(first.begin(), first.end(), '\n'), 200);
   EXPECT_EQ(first, events());
+}
+
+TEST(Wiring, LostRanksAreReplacedAndAnswersStay) {
+  const JobRun calm = run_job(null_config(1, 1, 0), 40);
+  ASSERT_EQ(calm.answers.size(), 40U);
+  EXPECT_EQ(calm.restarts, 0);
+  for (const char* victim : {"prefill-0", "decode-0"}) {
+    const JobRun run = run_job(null_config(1, 1, 0), 40, {}, failing(victim, 2, 3));
+    EXPECT_EQ(run.restarts, 2) << victim;
+    EXPECT_EQ(run.failed, 0) << victim;
+    EXPECT_EQ(run.answers, calm.answers) << victim;
+    EXPECT_EQ(run.blocks_held, 0) << victim;
+    EXPECT_EQ(run.slots_held, 0) << victim;
+  }
+}
+
+TEST(Wiring, ALifeThatCannotBeginIsTriedAgain) {
+  const auto failing_steps = failing("decode-0", 1, 15);
+  const app::EngineWrap wrap = [&](const std::string& rank, RankRef life,
+                                   std::shared_ptr<engine::Engine> engine) {
+    const bool opens =
+        rank != "decode-0" || (raw(life.incarnation) != 2 && raw(life.incarnation) != 3);
+    return opens ? failing_steps(rank, life, std::move(engine)) : nullptr;
+  };
+  const JobRun run = run_job(null_config(1, 1, 0), 40, {}, wrap);
+  EXPECT_EQ(run.restarts, 3);
+  EXPECT_EQ(run.answers.size(), 40U);
+  EXPECT_EQ(run.failed, 0);
+}
+
+TEST(Wiring, ALostRankGivesTheSameEventsEachTime) {
+  const auto events = [] {
+    std::string log;
+    run_job(
+        null_config(2, 2, 0), 20,
+        [&](const std::string& stage, const sched::Event& event, std::int64_t now_us) {
+          log += fmt::format("{} {} {}\n", stage, event.index(), now_us);
+        },
+        failing("decode-1", 1, 10));
+    return log;
+  };
+  EXPECT_EQ(events(), events());
+}
+
+TEST(Wiring, WithoutDecodeRankTheJobEndsSoonAndLeavesItsLines) {
+  DeterministicSystem system({null_config(1, 1, 0), {}, {}, 16, failing("decode-0", 100, 5)},
+                             kModel);
+  for (int i = 0; i < 100; ++i)
+    system.job().push(text::Endpoint::completions, body(i));
+  system.job().close();
+  const actors::JobState state = system.run(60);
+  EXPECT_TRUE(state.ended);
+  EXPECT_FALSE(state.complete);
+  EXPECT_EQ(state.code, ErrorCode::no_rank);
+  EXPECT_EQ(state.failed, 0);
+  EXPECT_NE(state.message.find("no decode rank is left: decode-0 was lost 4 times"),
+            std::string::npos)
+      << state.message;
+}
+
+TEST(Wiring, TheClockHoldsFewMessagesHoweverManyTimersWait) {
+  app::SystemConfig config = null_config(1, 1, 0);
+  for (app::RankGroupConfig& group : config.ranks)
+    group.cost_model.null_speed = 0.0;
+  DeterministicSystem system({config, {}, {}, 16}, kModel);
+  for (int i = 0; i < 300; ++i)
+    system.job().push(text::Endpoint::completions, body(i));
+  system.job().close();
+  EXPECT_TRUE(system.run(100'000).complete);
+  EXPECT_LT(system.pending_delays(), 30U) << "each request sets several timers of many seconds";
 }
 
 TEST(Wiring, AnInterruptKeepsWhatDecodesAndSendsTheRestBack) {

@@ -19,9 +19,10 @@ namespace {
 
 const std::string kModel = std::string(TROUPE_SOURCE_DIR) + "/examples/models/nano-v4.1";
 constexpr std::int64_t kPrompts = 50;
-constexpr std::int64_t kPreemptionsAtLeast = 20;
+constexpr std::int64_t kPreemptionsAtLeast = 10;
 
-/// Prompts from all over the evaluation set, greedy and seeded by turns.
+/// Prompts from all over the evaluation set, greedy and seeded by turns. The first answers end by
+/// themselves and are short, the others go on to their limit: more than was to be expected.
 std::vector<Request> requests() {
   std::ifstream in(kModel + "/eval.batch.jsonl");
   std::vector<Request> out;
@@ -30,7 +31,8 @@ std::vector<Request> requests() {
     if (i % 7 != 0) continue;
     const auto line = nlohmann::ordered_json::parse(text);
     auto body = line["body"];
-    body["max_tokens"] = 127;
+    body["max_tokens"] = 64 + i * 5 % 63;
+    if (out.size() >= 16) body["ignore_eos"] = true;
     if (out.size() % 2 == 1) {
       body["temperature"] = 1.0;
       body["top_p"] = 0.95;
@@ -49,12 +51,12 @@ std::vector<Request> requests() {
   return out;
 }
 
-/// Eight slots, and blocks for about two average requests of the job.
+/// Eight slots, and blocks for about three average requests of the job.
 app::SystemConfig config_of(const std::vector<sched::Role>& roles, bool tight) {
   app::SystemConfig config;
   config.model.path = kModel;
   config.kv.block_tokens = 16;
-  config.kv.memory_bytes = tight ? 448LL << 10 : 48LL << 20;
+  config.kv.memory_bytes = tight ? 500LL << 10 : 48LL << 20;
   config.kv.reserve_quantile = 0.3;
   config.limits.sequences_max = 8;
   config.ranks.clear();
@@ -147,7 +149,7 @@ TEST(Pressure, TheSummaryOfABatchCountsPreemptions) {
   }
   folder.write("in.jsonl", input);
   const Job free = run_batch(folder, "--set kv.memory=48MiB");
-  const Job tight = run_batch(folder, "--set kv.memory=448KiB");
+  const Job tight = run_batch(folder, "--set kv.memory=500KiB");
   EXPECT_EQ(free.exit_code, 0);
   EXPECT_EQ(tight.exit_code, 0);
   EXPECT_EQ(free.summary["run"]["preemptions"], 0);

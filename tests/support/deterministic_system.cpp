@@ -25,6 +25,7 @@ app::SystemOptions system_options(DeterministicSystem::Options& options, const s
   out.inflight_max = options.inflight_max;
   out.tap = options.tap;
   out.ledger_directory = options.ledger_directory;
+  out.wrap = options.wrap;
   const auto facts = must(
       engine::describe_model(app::engine_options(options.config, options.config.ranks[0]), false));
   out.text.tokenizer = must(text::Tokenizer::load(model + "/tokenizer.json"));
@@ -43,21 +44,23 @@ DeterministicSystem::DeterministicSystem(Options options, const std::string& mod
       self_(system_, true) {
   scheduler_.clock().current_time += std::chrono::seconds{1};
   const app::SystemOptions built = system_options(options, model, job_);
-  ranks_ = must(app::open_ranks(built.config));
-  all_ = app::spawn_system(system_, actors::Threads::shared, built, ranks_,
+  all_ = app::spawn_system(system_, actors::Threads::shared, built,
+                           must(app::open_ranks(built.config)),
                            caf::actor_cast<caf::actor>(self_.ptr()));
   app::start(all_);
 }
 
 DeterministicSystem::~DeterministicSystem() {
   actors::Peers& peers = *all_.peers;
-  std::vector<caf::actor> all{peers.driver, peers.chunker, peers.balancer, peers.text, peers.store};
-  for (const auto& [id, rank] : peers.ranks)
+  // The supervisor first: it must not replace the ranks.
+  std::vector<caf::actor> all{all_.supervisor, peers.driver, peers.chunker,
+                              peers.balancer,  peers.text,   peers.store};
+  for (const caf::actor& rank : peers.ranks.all())
     all.push_back(rank);
   for (const caf::actor& actor : all)
     caf::anon_send_exit(actor, caf::exit_reason::kill);
   drain();
-  peers = actors::Peers{};
+  peers.clear();
 }
 
 void DeterministicSystem::drain() {

@@ -36,6 +36,7 @@ public:
     actors::StageTap tap;
     std::int64_t inflight_max = 64;
     std::string ledger_directory; ///< "" = no ledger.
+    app::EngineWrap wrap{};
   };
 
   /// @param model  checkpoint folder; tokenizer and configuration are used, no weights
@@ -56,6 +57,9 @@ public:
 
   const app::SystemActors& actors() const { return all_; }
 
+  /// Delayed messages that the clock holds.
+  std::size_t pending_delays() const { return scheduler_.clock().schedule().size(); }
+
 private:
   void drain();
 
@@ -64,7 +68,6 @@ private:
   caf::scheduler::test_coordinator& scheduler_;
   caf::scoped_actor self_;
   std::shared_ptr<app::PromptJob> job_ = std::make_shared<app::PromptJob>();
-  std::vector<app::OpenedRank> ranks_;
   app::SystemActors all_;
   actors::JobState last_;
 };

@@ -1,6 +1,9 @@
 #include "tests/support/live_system.hpp"
 
+#include <algorithm>
+#include <chrono>
 #include <stdexcept>
+#include <thread>
 
 namespace troupe::test {
 
@@ -27,8 +30,9 @@ LiveRun run_live(const app::SystemConfig& config, const std::vector<Request>& re
   options.config = config;
   options.policies = extra.policies;
   options.registry = registry;
-  options.job = job;
+  options.job = extra.job ? extra.job : job;
   options.tap = extra.tap;
+  options.wrap = extra.wrap;
   options.ledger_directory = extra.ledger_directory;
   options.inflight_max = config.limits.inflight_max;
   const auto facts =
@@ -40,15 +44,31 @@ LiveRun run_live(const app::SystemConfig& config, const std::vector<Request>& re
   options.text.context_max = facts.context_max;
 
   LiveRun run;
-  app::LocalSystem system(std::move(options), must(app::open_ranks(config)));
+  std::vector<app::OpenedRank> ranks = must(app::open_ranks(config));
+  std::vector<engine::KvFacts> kv;
+  for (const app::OpenedRank& rank : ranks)
+    kv.push_back(rank.kv);
+  app::LocalSystem system(std::move(options), std::move(ranks));
+  if (extra.on_system) extra.on_system(system);
   while (system.receive([&](const actors::JobState& state) { run.state = state; },
                         [](const actors::Piece&) {})) {
   }
+  const auto held = [&] {
+    return std::any_of(system.totals().begin(), system.totals().end(),
+                       [](const auto& totals) { return totals->slots_held > 0; });
+  };
+  for (std::int64_t ms = 0; ms < extra.settle_ms && held(); ++ms)
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
   system.stop();
-  for (const auto& totals : system.totals()) {
-    run.kv_blocks_held += totals->kv_blocks_held;
-    run.slots_held += totals->slots_held;
+  for (std::size_t i = 0; i < kv.size(); ++i) {
+    const actors::RankTotals& totals = *system.totals()[i];
+    run.kv_blocks_held += totals.kv_blocks_held;
+    run.slots_held += totals.slots_held;
+    run.conserved = run.conserved &&
+                    totals.kv_blocks_held + totals.kv_blocks_free == kv[i].blocks &&
+                    totals.slots_held + totals.slots_free == kv[i].slots;
   }
+  run.restarts = system.actors().supervised->restarts;
   app::LineResult result;
   while (job->take(result)) {
     if (!result.is_success) ++run.failed;

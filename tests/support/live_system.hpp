@@ -6,7 +6,9 @@
 #include "actors/app/prompt_job.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,6 +24,8 @@ struct LiveRun {
   std::int64_t failed = 0;
   std::int64_t kv_blocks_held = 0;
   std::int64_t slots_held = 0;
+  std::int64_t restarts = 0; ///< Of ranks.
+  bool conserved = true;     ///< On every rank free and held are together what they were at start.
 };
 
 /// What a test may add to a run.
@@ -29,6 +33,11 @@ struct LiveOptions {
   sched::PolicySet policies;
   actors::StageTap tap;
   std::string ledger_directory; ///< "" = no ledger.
+  app::EngineWrap wrap;
+  std::shared_ptr<app::BatchJob> job; ///< Runs instead of the requests; answers are then its own.
+  /// Called when the system runs, before anything is received.
+  std::function<void(app::LocalSystem&)> on_system;
+  std::int64_t settle_ms = 0; ///< Waits so long at most after the end until nothing is held.
 };
 
 /// Runs `requests` on `config`, whose model path is set. Throws std::runtime_error when the system

@@ -11,6 +11,7 @@ namespace troupe::sched {
 Decision<Placement> LexicographicIqrBalancer::place(const PlacementQuery& query,
                                                     std::span<const RankView> ranks,
                                                     const PolicyContext& /*ctx*/) noexcept {
+  if (ranks.empty()) return {std::nullopt, Reason::no_room};
   std::vector<std::int64_t> context;
   context.reserve(ranks.size());
   for (const RankView& rank : ranks)

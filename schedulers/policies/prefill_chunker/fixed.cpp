@@ -25,6 +25,7 @@ Decision<Slices> FixedChunker::pack(const PackQuery& query, std::span<const Requ
     cut = request.remaining() - tokens;
     left -= tokens;
   }
+  if (slices.shares.empty()) return {std::nullopt, Reason::nothing_to_do};
   const bool all = taken == requests.size() && cut == 0;
   return {std::move(slices), all ? Reason::within_budget : Reason::budget_reached};
 }

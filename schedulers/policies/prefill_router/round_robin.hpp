@@ -2,9 +2,10 @@
 
 #pragma once
 
+#include "schedulers/policies/turn.hpp"
 #include "schedulers/policy/prefill_router.hpp"
 
-#include <cstdint>
+#include <string>
 
 namespace troupe::sched {
 
@@ -13,11 +14,11 @@ class RoundRobinRouter final : public PrefillRouter {
 public:
   Decision<Placement> route(const PlacementQuery& query, std::span<const RankView> ranks,
                             const PolicyContext& ctx) noexcept override;
-  std::string export_state() const override;
-  void import_state(const std::string& state) override;
+  std::string export_state() const override { return turn_.export_state(); }
+  void import_state(const std::string& state) override { turn_.import_state(state); }
 
 private:
-  std::int64_t last_ = -1; ///< Number of the rank chosen last; -1 = none yet.
+  Turn turn_;
 };
 
 } // namespace troupe::sched

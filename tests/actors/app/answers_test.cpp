@@ -190,7 +190,11 @@ TEST(Summary, SaysWhatAPersonWantsToKnow) {
         "10 us a step", "12.0 messages a request", "1.00 s"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
+  EXPECT_EQ(text.find("restarts"), std::string::npos);
   RunSummary busy = sample_summary();
+  busy.rank_restarts = 2;
+  EXPECT_NE(summary_text(busy).find("restarts   2 times"), std::string::npos);
+  EXPECT_EQ(Json::parse(summary_json(busy))["run"]["rank_restarts"], 2);
   busy.ranks[1].busy_us = 300'000;
   EXPECT_EQ(summary_text(busy).find("throughput.toml"), std::string::npos);
 }

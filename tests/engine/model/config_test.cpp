@@ -132,7 +132,7 @@ const ChangeCase kConfigCases[] = {
     {"NoTextConfig",
      "\"text_config\"",
      "\"text\"",
-     ErrorCode::missing_key,
+     ErrorCode::bad_checkpoint,
      {"text_config: is missing"}},
     {"OtherScoring",
      "sqrtsoftplus",
@@ -208,7 +208,7 @@ const ChangeCase kConfigCases[] = {
     {"MissingKey",
      "\"hidden_size\"",
      "\"hiden_size\"",
-     ErrorCode::missing_key,
+     ErrorCode::bad_checkpoint,
      {"text_config.hidden_size: is missing"}},
     {"TextForNumber",
      "\"hidden_size\": 256",
@@ -295,7 +295,7 @@ const ChangeCase kConfigCases[] = {
      "\"engram_layer_ids\": [\n   1,\n   14",
      ErrorCode::bad_checkpoint,
      {"engram_layer_ids: contains 14"}},
-    {"NoJson", "{", "", ErrorCode::parse_error, {"config.json: is no valid JSON"}},
+    {"NoJson", "{", "", ErrorCode::bad_checkpoint, {"config.json:1: byte 2: is no valid JSON"}},
 };
 
 class ChangedConfig : public testing::TestWithParam<ChangeCase> {};

@@ -315,7 +315,7 @@ TEST(Safetensors, RefusesSpecialFiles) {
   expect_refused(folder.path(), ErrorCode::io_error, {"model.safetensors: is a folder"});
   expect_refused(folder / "absent", ErrorCode::not_found, {"absent: is not there"});
   ScratchFolder empty;
-  expect_refused(empty.path(), ErrorCode::not_found,
+  expect_refused(empty.path(), ErrorCode::bad_checkpoint,
                  {"neither model.safetensors.index.json nor model.safetensors"});
 }
 
@@ -352,7 +352,7 @@ TEST(Safetensors, RefusesIndexAndShardsThatDisagree) {
   write_two_shards(folder, index_json({{"a", kOne}, {"a", kOne}, {"b", kOne}, {"c", kTwo}}));
   expect_refused(folder.path(), ErrorCode::bad_checkpoint, {"tensor 'a' occurs twice"});
   write_two_shards(folder, index_json({{"a", kOne}, {"b", kOne}, {"c", "three.safetensors"}}));
-  expect_refused(folder.path(), ErrorCode::not_found,
+  expect_refused(folder.path(), ErrorCode::bad_checkpoint,
                  {"three.safetensors: shard is missing", "such as 'c'", "fetch"});
   write_file(folder / "three.safetensors",
              safetensors_bytes({zeros("a", "U8", {1}), zeros("c", "U8", {1})}));

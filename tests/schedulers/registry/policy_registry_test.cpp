@@ -41,6 +41,26 @@ TEST(PolicyRegistry, EveryKindHasADefaultAndBuildsAllItsPolicies) {
   EXPECT_EQ(registry.default_name("step"), "decode_first");
 }
 
+TEST(PolicyRegistry, KindsWithoutAStageBuildButCannotBeNamedInAPolicyFile) {
+  const PolicyRegistry registry = builtins();
+  const std::set<std::string> kinds = {"draft_length", "expert_placement", "overlap", "retention",
+                                       "vision_balancer"};
+  EXPECT_EQ(registry.kinds_without_stage(), kinds);
+  for (const std::string& kind : kinds) {
+    EXPECT_GE(registry.names(kind).size(), 2U) << kind;
+    EXPECT_NE(registry.build_default(kind), nullptr);
+    for (const std::string& name : registry.names(kind)) {
+      EXPECT_TRUE(registry.build(kind, set_of(kind, name)).ok()) << kind << " " << name;
+      EXPECT_EQ(registry.check(set_of(kind, name)).error().code, ErrorCode::unknown_key) << kind;
+    }
+  }
+  EXPECT_EQ(registry.default_name("overlap"), "one_ahead");
+  EXPECT_EQ(registry.default_name("draft_length"), "by_load");
+  EXPECT_EQ(registry.default_name("expert_placement"), "incremental");
+  EXPECT_EQ(registry.default_name("retention"), "by_class");
+  EXPECT_EQ(registry.default_name("vision_balancer"), "least_cost");
+}
+
 TEST(PolicyRegistry, UnknownKindNamesTheNearest) {
   const Status status = builtins().check(set_of("prefill_ruoter", "least_work"));
   EXPECT_EQ(status.error().code, ErrorCode::unknown_key);
@@ -50,8 +70,9 @@ TEST(PolicyRegistry, UnknownKindNamesTheNearest) {
 
 TEST(PolicyRegistry, UnknownPolicyNamesTheNearestAndAll) {
   const Status status = builtins().check(set_of("queue", "fcsf"));
-  EXPECT_EQ(status.error().message, "queue.policy: found \"fcsf\", expected a policy of this kind; "
-                                    "did you mean \"fcfs\"? Valid: fcfs sjf weighted_fair");
+  EXPECT_EQ(status.error().message,
+            "queue.policy: found \"fcsf\", expected a policy of this kind; "
+            "did you mean \"fcfs\"? Valid: bucket fcfs sjf slack weighted_fair");
 }
 
 TEST(PolicyRegistry, OptionsAreCheckedWithTheirPlace) {
@@ -97,6 +118,7 @@ TEST(PolicyRegistryDeathTest, ADuplicateIsABug) {
   PolicyRegistry registry = builtins();
   EXPECT_DEATH(registry.add("queue", "fcfs", {}), "registered once");
   EXPECT_DEATH(registry.set_default("queue", "nobody"), "registered policy");
+  EXPECT_DEATH(registry.set_without_stage("nothing"), "is registered");
 }
 
 } // namespace

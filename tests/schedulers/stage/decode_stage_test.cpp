@@ -260,6 +260,23 @@ TEST(DecodeStage, ADeadRankGivesBackWhatItHeldAndSendsTheRestElsewhere) {
       << "a last word of the dead rank";
 }
 
+TEST(DecodeStage, WhatFitsOnlyARankThatComesBackWaitsForIt) {
+  BalancerBench balancer;
+  balancer.on(up(4, Role::decode, 64));
+  PrefillDone done = finished(1, 0);
+  done.positions_max = 100;
+  done.new_tokens_max = 92;
+  balancer.on(RankDown{rank_ref(4), ErrorCode::rank_lost, true}).on(done);
+  EXPECT_TRUE(sent<Ended>(balancer.effects).empty());
+  EXPECT_EQ(balancer.counts().waiting, 1);
+  balancer.on(finished(2, 0));
+  EXPECT_EQ(balancer.reserve().ref, ref(2)) << "the others are served";
+  balancer.on(up(4, Role::decode, 64, 4, 2));
+  EXPECT_EQ(balancer.reserve().rank, rank_ref(4, 2));
+  balancer.on(RankDown{rank_ref(4, 2), ErrorCode::rank_lost, false});
+  EXPECT_EQ(sent<Ended>(balancer.effects).at(0).code, ErrorCode::never_fits);
+}
+
 TEST(DecodeStage, WhatNoDecodeRankCouldEverHoldEnds) {
   BalancerBench balancer;
   PrefillDone done = finished(1, 0);

@@ -231,6 +231,23 @@ TEST(DriverStage, ALostDecodeRankIsALostAttempt) {
       << "it may have moved on: those who know will say";
 }
 
+TEST(DriverStage, WithNoRankLeftEveryRequestEndsAtOnceAndLaterOnesToo) {
+  DriverBench driver;
+  driver.arrive(1).token(1, 0).arrive(2);
+  driver.on(NoRankLeft{Role::decode, "no decode rank is left: decode-0"});
+  const auto ended = asked<Finish>(driver.effects);
+  ASSERT_EQ(ended.size(), 2U);
+  for (const Finish& finish : ended) {
+    EXPECT_EQ(finish.code, ErrorCode::no_rank);
+    EXPECT_EQ(finish.detail, "no decode rank is left: decode-0");
+  }
+  EXPECT_EQ(sent<Cancel>(driver.effects).size(), 4U) << "chunker and balancer let go of both";
+  EXPECT_EQ(driver.counts().live, 0);
+  driver.arrive(3);
+  EXPECT_EQ(driver.finish()->code, ErrorCode::no_rank);
+  EXPECT_TRUE(sent<Submit>(driver.effects).empty());
+}
+
 TEST(DriverStage, ManyRowsOfOneMessageBelongTogether) {
   DriverBench driver;
   driver.arrive(1).arrive(2);
@@ -306,6 +323,10 @@ TEST(DriverStage, ExpectsWhatFinishedAnswersOfTheClassTook) {
     for (std::int64_t i = 0; i <= last; ++i)
       driver.token(id, i, 1, i == last ? EndReason::eos : EndReason::none);
   }
+  const auto told = sent<AnswersExpected>(driver.effects);
+  ASSERT_EQ(told.size(), 1U) << "those that wait hear of it";
+  EXPECT_EQ(told[0].length_class, 4U);
+  EXPECT_EQ(told[0].expected_p90, 6);
   driver.arrive(9, 4, 30);
   EXPECT_EQ(sent<Submit>(driver.effects).at(0).claim.expected_p50, 4);
   EXPECT_EQ(sent<Submit>(driver.effects).at(0).claim.expected_p90, 6);

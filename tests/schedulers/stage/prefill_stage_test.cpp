@@ -181,6 +181,25 @@ TEST(PrefillStage, WaitingRequestsThatFitOnlyADeadRankEnd) {
   EXPECT_EQ(chunker.stage().requests(), 0);
 }
 
+TEST(PrefillStage, WhatFitsOnlyARankThatComesBackWaitsForIt) {
+  ChunkerBench chunker;
+  chunker.on(up(0, Role::both, 16)).on(up(1, Role::both, 64));
+  chunker.submit(1, 200).assigned(1, 1).submit(2, 200);
+  chunker.on(RankDown{rank_ref(1), ErrorCode::rank_lost, true});
+  ASSERT_EQ(sent<Ended>(chunker.effects).size(), 1U) << "request 1 was on it";
+  chunker.submit(3, 200);
+  EXPECT_TRUE(sent<Ended>(chunker.effects).empty());
+  chunker.on(up(1, Role::both, 64, 4, 2));
+  ASSERT_EQ(sent<Assign>(chunker.effects).size(), 1U);
+  EXPECT_EQ(sent<Assign>(chunker.effects)[0].rank, rank_ref(1, 2));
+  chunker.on(RankDown{rank_ref(1, 2), ErrorCode::rank_lost, true});
+  chunker.on(RankDown{rank_ref(1, 3), ErrorCode::rank_lost, false}); // It could not start again.
+  const auto ended = sent<Ended>(chunker.effects);
+  ASSERT_EQ(ended.size(), 2U);
+  EXPECT_EQ(ended[0].code, ErrorCode::never_fits);
+  EXPECT_EQ(chunker.stage().requests(), 0);
+}
+
 TEST(PrefillStage, ARefusalTriesTheNextRankThenWaitsInPlace) {
   ChunkerBench chunker;
   chunker.on(up(0, Role::both)).on(up(1, Role::both)).submit(1, 8);
@@ -271,6 +290,76 @@ TEST(PrefillStage, AnInvalidDecisionIsCountedAndReplacedByTheDefault) {
   EXPECT_EQ(records[0].policy, "least_work");
   EXPECT_EQ(records[0].candidates.size(), 1U);
   EXPECT_TRUE(records[0].candidates[0].feasible);
+}
+
+// staggered: request 1 runs (40 tokens, 16 ms of work), 2 waits until the rank is nearly free.
+TEST(PrefillStage, ARequestThatIsHeldBackIsAskedAboutAgainInTime) {
+  PolicySet set;
+  set.kinds["prefill_router"].policy = "staggered";
+  ChunkerBench chunker(set);
+  chunker.on(up(0, Role::both)).submit(1, 40).assigned(1, 0);
+  chunker.submit(2, 8);
+  EXPECT_TRUE(chunker.targets().empty());
+  const auto records = asked<Record>(chunker.effects);
+  ASSERT_FALSE(records.empty());
+  EXPECT_EQ(records[0].reason, Reason::held_back);
+  const auto retries = timers(chunker.effects, TimerKind::retry);
+  ASSERT_EQ(retries.size(), 1U);
+  const std::int64_t due_us = asked<SetTimer>(chunker.effects)[0].due_us;
+  EXPECT_GT(due_us, 0);
+  EXPECT_LE(due_us, 200'002) << "held no longer than hold_us_max after its arrival";
+  chunker.now_us = 200'002;
+  chunker.on(retries[0]);
+  EXPECT_EQ(chunker.targets(), (std::vector<std::uint32_t>{0}));
+}
+
+/// Keeps what it was asked with and takes the first rank with room.
+class ListeningRouter final : public PrefillRouter {
+public:
+  explicit ListeningRouter(std::vector<RankView>& seen, std::vector<std::uint64_t>& sessions)
+      : seen_(seen), sessions_(sessions) {}
+  Decision<Placement> route(const PlacementQuery& query, std::span<const RankView> ranks,
+                            const PolicyContext&) noexcept override {
+    seen_.assign(ranks.begin(), ranks.end());
+    sessions_.push_back(query.request.session_hash);
+    return {Placement{ranks[0].rank.rank, {}}, Reason::lowest_score};
+  }
+
+private:
+  std::vector<RankView>& seen_;
+  std::vector<std::uint64_t>& sessions_;
+};
+
+TEST(PrefillStage, RoutersSeeTokensOfTheQueueAndTheSession) {
+  std::vector<RankView> seen;
+  std::vector<std::uint64_t> sessions;
+  PolicyRegistry registry;
+  register_builtin_policies(registry);
+  registry.add("prefill_router", "listening", [&](OptionTable) -> Result<std::unique_ptr<Policy>> {
+    return std::unique_ptr<Policy>(std::make_unique<ListeningRouter>(seen, sessions));
+  });
+  PolicySet set;
+  set.kinds["prefill_router"].policy = "listening";
+  ChunkerBench chunker(set, registry);
+  chunker.on(up(0, Role::both));
+  const auto submit = [&](std::uint64_t id, const char* tenant) {
+    Submit event;
+    event.ref = ref(id);
+    event.tenant = tenant;
+    event.work = work(10, 4);
+    chunker.on(event);
+  };
+  submit(1, "alice");
+  submit(2, "bob");
+  submit(3, "alice");
+  EXPECT_EQ(seen[0].queued, 2);
+  EXPECT_EQ(seen[0].queued_tokens, 20);
+  EXPECT_EQ(seen[0].uncached_tokens, 20);
+  submit(4, "");
+  ASSERT_EQ(sessions.size(), 4U);
+  EXPECT_EQ(sessions[0], sessions[2]) << "a tenant is one session";
+  EXPECT_NE(sessions[0], sessions[1]);
+  EXPECT_NE(sessions[3], 0U) << "a request without a name is a session of its own";
 }
 
 /// Requests in the order in which they were given to ranks.
@@ -384,6 +473,32 @@ TEST(PrefillStage, S1APromptAboveTheWholePoolIsRefusedAtOnceAndFollowersAreServe
   EXPECT_EQ(sent<Assign>(chunker.effects).at(0).claim.expected_p90, 4);
   submit(3, 8, 4);
   EXPECT_EQ(sent<Assign>(chunker.effects).size(), 1U);
+}
+
+TEST(PrefillStage, WaitingRequestsArePlacedByWhatIsExpectedByThen) {
+  ChunkerBench chunker;
+  chunker.on(up(0, Role::both, 16, 4));
+  const auto submit = [&](std::uint64_t id, std::int64_t new_tokens) {
+    Submit event;
+    event.ref = ref(id);
+    event.work = work(8, new_tokens);
+    event.claim.reservation = Reservation::expected; // Nothing is expected yet: a whole rank.
+    chunker.on(event);
+  };
+  submit(1, 100);
+  EXPECT_EQ(chunker.targets().size(), 1U);
+  submit(2, 100);
+  submit(3, 300);
+  EXPECT_TRUE(chunker.targets().empty());
+  chunker.assigned(1, 0).pull(0, 1, {}, 6, 3); // What it took was less.
+  EXPECT_TRUE(chunker.targets().empty());
+  chunker.on(AnswersExpected{8, 5, 9}); // Of 256 to 511: request 3 waits behind request 2.
+  EXPECT_TRUE(chunker.targets().empty());
+  chunker.on(AnswersExpected{6, 5, 9});
+  const auto assigns = sent<Assign>(chunker.effects);
+  ASSERT_EQ(assigns.size(), 1U);
+  EXPECT_EQ(assigns[0].ref, ref(2));
+  EXPECT_EQ(assigns[0].claim.expected_p90, 9);
 }
 
 TEST(PrefillStage, AShieldedRequestWaitsForAWholeRankWhereItsWorstCaseIsLarger) {

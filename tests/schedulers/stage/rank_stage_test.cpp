@@ -354,6 +354,14 @@ TEST(RankStage, MailOfAnotherLifeChangesNothing) {
   EXPECT_EQ(rank.stage().sequences(), 0);
 }
 
+TEST(RankStage, AnAssignForAnotherLifeIsForgotten) {
+  RankBench rank(Role::prefill);
+  rank.on(Assign{ref(1), rank_ref(0, 2), work(4, 2)});
+  ASSERT_EQ(asked<Forget>(rank.effects).size(), 1U);
+  EXPECT_EQ(asked<Forget>(rank.effects)[0].ref, ref(1));
+  EXPECT_EQ(rank.stage().sequences(), 0);
+}
+
 // More sequences than a step takes: each gets its turn.
 // step tokens at most 2      a b   c a   b c
 TEST(RankStage, DecodingSequencesTakeTurns) {

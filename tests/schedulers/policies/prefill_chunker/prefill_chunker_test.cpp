@@ -85,6 +85,34 @@ TEST(PrefillChunkerTimeBudget, ABudgetBelowOneTokenStillMovesOn) {
   EXPECT_EQ(decision.reason, Reason::budget_too_small);
 }
 
+//   order   (c)  3000 tokens, came last       nine tenths of the step go to the others ...
+//           (b)  5000
+//           (a)  9000, came first              ... and a tenth of the step to the oldest
+TEST(PrefillChunkerTimeBudget, KeepsAShareForTheOldest) {
+  ContextBuilder builder{sm100_ep4()};
+  std::array<RequestView, 3> requests = {chunk(3, 3000, 0), chunk(2, 5000, 0), chunk(1, 9000, 0)};
+  const PackQuery query{{}, 1'000'000};
+  TimeBudgetChunker none({.budget_us = 100'000, .align_tokens = 1});
+  EXPECT_EQ(tokens_of(none.pack(query, requests, builder.context())),
+            (std::vector<std::int64_t>{3000, 4204}));
+  TimeBudgetChunker tenth({.budget_us = 100'000, .align_tokens = 1, .oldest_permille = 100});
+  const auto decision = tenth.pack(query, requests, builder.context());
+  EXPECT_TRUE(validate(decision, query, requests).ok());
+  ASSERT_EQ(decision.value->shares.size(), 3U);
+  EXPECT_EQ(decision.value->shares[2].candidate, 2U);
+  const std::int64_t oldest_ps = builder.model.marginal_ps(decision.value->shares[2].tokens, 0);
+  EXPECT_GE(oldest_ps, (100'000'000'000 - builder.model.step_ps) / 10 - builder.model.token_ps * 2);
+  EXPECT_LT(decision.value->shares[1].tokens, 4204);
+  std::int64_t all_ps = builder.model.step_ps;
+  for (const Share& share : decision.value->shares)
+    all_ps += builder.model.marginal_ps(share.tokens, 0);
+  EXPECT_LE(all_ps, 100'000'000'000);
+  // In order of arrival nothing is kept back.
+  std::swap(requests[0], requests[2]);
+  EXPECT_EQ(tokens_of(tenth.pack(query, requests, builder.context())),
+            (std::vector<std::int64_t>{7184}));
+}
+
 TEST(PrefillChunkerFixed, TakesWholePromptsInOrderAndCutsTheLast) {
   //   budget 10:  A A A A | B B B B B | C . . .
   ContextBuilder builder;

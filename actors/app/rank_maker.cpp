@@ -1,0 +1,119 @@
+#include "actors/app/rank_maker.hpp"
+
+#include <utility>
+
+namespace troupe::app {
+
+namespace {
+
+/// Opens one engine; loads the weights for the first CPU rank.
+Result<std::unique_ptr<engine::Engine>>
+open_engine(const engine::EngineOptions& options, const RankGroupConfig& group,
+            std::shared_ptr<const engine::Weights>& weights) {
+  if (group.device == "null") {
+    const sched::CostModel& cost = group.cost_model.model;
+    return engine::open_null_engine(options,
+                                    {cost.step_ps, cost.token_ps, cost.pair_ps, cost.sequence_ps,
+                                     cost.context_token_ps, group.cost_model.null_speed});
+  }
+  if (!weights) {
+    auto loaded = engine::load_weights(options);
+    if (!loaded.ok()) return loaded.error();
+    weights = std::move(*loaded);
+  }
+  return engine::open_cpu_engine(weights, options);
+}
+
+} // namespace
+
+sched::RankOptions rank_options(const SystemConfig& config, const OpenedRank& rank, RankId id) {
+  sched::RankOptions out;
+  out.rank = {id, Incarnation{1}};
+  out.role = rank.group.role;
+  out.name = rank.name;
+  out.kv_blocks = rank.kv.blocks;
+  out.block_tokens = rank.kv.block_tokens;
+  out.slots = rank.kv.slots;
+  out.step_tokens_max = config.limits.step_tokens_max;
+  out.context_max = rank.context_max;
+  out.lease_us = config.limits.lease_ms * 1000;
+  out.cost_model = rank.group.cost_model.model;
+  out.seed = static_cast<std::uint64_t>(config.cluster.seed) + raw(id);
+  return out;
+}
+
+engine::EngineOptions engine_options(const SystemConfig& config, const RankGroupConfig& group) {
+  engine::EngineOptions out;
+  out.model_path = config.model.path;
+  out.activation_quant = config.model.activation_quant;
+  out.cpu_path = config.model.cpu_path;
+  out.context_max = config.model.context_max;
+  out.block_tokens = config.kv.block_tokens;
+  out.kv_memory_bytes = config.kv.memory_bytes;
+  out.sequences_max = config.limits.sequences_max;
+  out.step_tokens_max = config.limits.step_tokens_max;
+  out.threads = static_cast<int>(group.threads);
+  return out;
+}
+
+Result<std::vector<OpenedRank>> open_ranks(const SystemConfig& config) {
+  std::vector<OpenedRank> ranks;
+  std::shared_ptr<const engine::Weights> weights;
+  for (const RankGroupConfig& group : config.ranks) {
+    for (std::int64_t i = 0; i < group.count; ++i) {
+      auto engine = open_engine(engine_options(config, group), group, weights);
+      if (!engine.ok()) return engine.error();
+      OpenedRank rank;
+      rank.name = group.name + "-" + std::to_string(i);
+      rank.group = group;
+      rank.engine = std::move(*engine);
+      if (group.device != "null") rank.weights = weights;
+      rank.kv = rank.engine->kv();
+      rank.context_max = rank.engine->model().context_max;
+      ranks.push_back(std::move(rank));
+    }
+  }
+  return ranks;
+}
+
+RankMaker::RankMaker(RankMakerConfig config, std::vector<OpenedRank> ranks)
+    : config_(std::move(config)), ranks_(std::move(ranks)) {
+  for (std::size_t i = 0; i < ranks_.size(); ++i)
+    totals_.push_back(std::make_shared<actors::RankTotals>());
+}
+
+Result<std::shared_ptr<engine::Engine>> RankMaker::engine_of(OpenedRank& rank) const {
+  if (rank.engine) return std::exchange(rank.engine, nullptr);
+  auto opened = open_engine(engine_options(config_.config, rank.group), rank.group, rank.weights);
+  if (!opened.ok()) return opened.error();
+  return std::shared_ptr<engine::Engine>(std::move(*opened));
+}
+
+Result<actors::RankLife> RankMaker::make(RankRef life) {
+  OpenedRank& rank = ranks_.at(raw(life.rank));
+  auto engine = engine_of(rank);
+  if (!engine.ok()) return engine.error();
+  // A name of its own for each life: reads from an old one cannot meet the new one's memory.
+  auto endpoint = hub_->open(rank.name + "#" + std::to_string(raw(life.incarnation)));
+  if (!endpoint.ok()) return endpoint.error();
+  actors::RankConfig config;
+  config.context = config_.context;
+  config.options = rank_options(config_.config, rank, life.rank);
+  config.options.rank = life;
+  config.policies = config_.policies;
+  config.registry = config_.registry;
+  config.engine = std::move(*engine);
+  if (config_.wrap) config.engine = config_.wrap(rank.name, life, std::move(config.engine));
+  if (!config.engine) return Error{ErrorCode::engine_failed, "its engine does not open"};
+  config.transport = std::shared_ptr<transport::Transport>(std::move(*endpoint));
+  config.pulse = std::make_shared<actors::RankPulse>();
+  config.totals = totals_[raw(life.rank)];
+  config.modelled_time = rank.group.device == "null";
+  actors::RankLife made{life, {}, config.pulse, config.totals};
+  made.actor =
+      actors::spawn_stage(*config_.system, config_.threads, actors::rank_actor, std::move(config));
+  config_.peers->ranks.put(life.rank, made.actor);
+  return made;
+}
+
+} // namespace troupe::app

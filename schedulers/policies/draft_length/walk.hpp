@@ -1,0 +1,55 @@
+// Drafts of all rows by falling survival, and what a set of lengths yields.
+
+#pragma once
+
+#include "schedulers/policies/draft_length/residuals.hpp"
+#include "schedulers/policy/draft_length_policy.hpp"
+
+#include <algorithm>
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace troupe::sched {
+
+/// Draft `position` of row `row`.
+struct Draft {
+  std::int64_t survival = 0;
+  std::uint32_t row = 0;
+  std::uint32_t position = 0;
+};
+
+/// All drafts, the likeliest first; of equal ones the lower row, then the earlier position. A draft
+/// never comes before one that it builds on, because survivals do not rise within a row.
+inline std::vector<Draft> ranked(std::span<const DraftRow> rows, bool old) {
+  std::vector<Draft> drafts;
+  for (std::uint32_t row = 0; row < rows.size(); ++row) {
+    const bool use_old = old && !rows[row].old_survivals.empty();
+    const auto survivals = use_old ? rows[row].old_survivals : rows[row].survivals;
+    const std::size_t count = std::min(survivals.size(), rows[row].survivals.size());
+    for (std::uint32_t position = 0; position < count; ++position)
+      drafts.push_back({survivals[position], row, position});
+  }
+  std::sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
+    if (a.survival != b.survival) return a.survival > b.survival;
+    return a.row != b.row ? a.row < b.row : a.position < b.position;
+  });
+  return drafts;
+}
+
+/// Sets the expectation and the time of `lengths` by what is known now.
+inline void finish_lengths(const DraftQuery& query, const Residuals& residuals,
+                           DraftLengths& lengths) {
+  std::vector<std::int64_t> tokens(query.rank_tokens.begin(), query.rank_tokens.end());
+  lengths.expected = static_cast<std::int64_t>(query.rows.size()) * kCertain;
+  for (std::size_t row = 0; row < query.rows.size(); ++row) {
+    const std::int64_t length = lengths.lengths[row];
+    for (std::int64_t j = 0; j < length; ++j)
+      lengths.expected += query.rows[row].survivals[static_cast<std::size_t>(j)];
+    if (query.rows[row].rank < tokens.size()) tokens[query.rows[row].rank] += length;
+  }
+  const std::int64_t fullest = tokens.empty() ? 0 : *std::max_element(tokens.begin(), tokens.end());
+  if (!query.costs.points.empty()) lengths.step_ps = residuals.corrected(query.costs, fullest);
+}
+
+} // namespace troupe::sched

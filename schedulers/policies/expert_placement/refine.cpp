@@ -1,0 +1,140 @@
+#include "schedulers/policies/expert_placement/refine.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <utility>
+
+namespace troupe::sched {
+namespace {
+
+std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }
+
+} // namespace
+
+ExpertPool::ExpertPool(const FineLoads& loads, std::vector<std::int64_t> capacity)
+    : loads_(&loads), capacity_(std::move(capacity)) {}
+
+void ExpertPool::set_shares(std::span<const std::int64_t> copies) {
+  share_.clear();
+  for (std::size_t e = 0; e < copies.size(); ++e)
+    share_.push_back(loads_->share(static_cast<std::int64_t>(e), copies[e]));
+}
+
+bool ExpertPool::holds(std::size_t gpu, std::int32_t expert) const {
+  return std::find(held_[gpu].begin(), held_[gpu].end(), expert) != held_[gpu].end();
+}
+
+void ExpertPool::add(std::size_t gpu, std::int32_t expert) {
+  held_[gpu].push_back(expert);
+  load_[gpu] += share(expert);
+}
+
+void ExpertPool::fill(std::span<const std::int64_t> copies) {
+  set_shares(copies);
+  held_.assign(capacity_.size(), {});
+  load_.assign(capacity_.size(), 0);
+  std::vector<std::int32_t> items;
+  for (std::size_t e = 0; e < copies.size(); ++e)
+    items.insert(items.end(), at(copies[e]), static_cast<std::int32_t>(e));
+  std::stable_sort(items.begin(), items.end(),
+                   [&](std::int32_t a, std::int32_t b) { return share(a) > share(b); });
+  for (const std::int32_t expert : items) {
+    std::size_t lightest = held_.size();
+    for (std::size_t gpu = 0; gpu < held_.size(); ++gpu) {
+      if (static_cast<std::int64_t>(held_[gpu].size()) == capacity_[gpu]) continue;
+      if (lightest < held_.size() && load_[gpu] >= load_[lightest]) continue;
+      if (!holds(gpu, expert)) lightest = gpu;
+    }
+    if (lightest < held_.size()) {
+      add(lightest, expert);
+    } else {
+      squeeze(expert);
+    }
+  }
+}
+
+void ExpertPool::squeeze(std::int32_t expert) {
+  std::size_t room = 0;
+  while (static_cast<std::int64_t>(held_[room].size()) == capacity_[room])
+    ++room;
+  for (std::size_t gpu = 0; gpu < held_.size(); ++gpu) {
+    if (holds(gpu, expert)) continue;
+    for (std::int32_t& other : held_[gpu]) {
+      if (holds(room, other)) continue;
+      load_[gpu] += share(expert) - share(other);
+      add(room, other);
+      other = expert;
+      return;
+    }
+  }
+  add(room, expert);
+}
+
+void ExpertPool::take(std::vector<std::vector<std::int32_t>> held) {
+  held_ = std::move(held);
+  std::vector<std::int64_t> copies(at(loads_->experts()), 0);
+  for (const auto& experts : held_) {
+    for (const std::int32_t expert : experts)
+      ++copies[at(expert)];
+  }
+  set_shares(copies);
+  load_.assign(held_.size(), 0);
+  for (std::size_t gpu = 0; gpu < held_.size(); ++gpu) {
+    for (const std::int32_t expert : held_[gpu])
+      load_[gpu] += share(expert);
+  }
+}
+
+ExpertPool::Exchange ExpertPool::best_exchange(std::size_t hottest) const {
+  Exchange best{held_.size(), 0, 0, load_[hottest]};
+  for (std::size_t gpu = 0; gpu < held_.size(); ++gpu) {
+    for (std::size_t mine = 0; mine < held_[hottest].size(); ++mine) {
+      // Both end below the best so far only when what moves lies between these.
+      const std::int64_t least = load_[hottest] - best.highest;
+      const std::int64_t most = best.highest - load_[gpu];
+      if (gpu == hottest || most - least < 2) break;
+      const std::int32_t give = held_[hottest][mine];
+      const std::int64_t weight = share(give);
+      if (weight <= least) continue;
+      for (std::size_t theirs = 0; theirs < held_[gpu].size(); ++theirs) {
+        const std::int32_t back = held_[gpu][theirs];
+        const std::int64_t moved = weight - share(back);
+        const std::int64_t highest = std::max(load_[hottest] - moved, load_[gpu] + moved);
+        if (highest >= best.highest) continue;
+        if (holds(gpu, give) || holds(hottest, back)) continue;
+        best = {gpu, mine, theirs, highest};
+      }
+    }
+  }
+  return best;
+}
+
+void ExpertPool::level(std::int64_t rounds_max) {
+  for (std::int64_t round = 0; round < rounds_max; ++round) {
+    const auto hottest =
+        static_cast<std::size_t>(std::max_element(load_.begin(), load_.end()) - load_.begin());
+    const Exchange best = best_exchange(hottest);
+    if (best.gpu == held_.size()) return;
+    std::int32_t& mine = held_[hottest][best.mine];
+    std::int32_t& theirs = held_[best.gpu][best.theirs];
+    const std::int64_t moved = share(mine) - share(theirs);
+    load_[hottest] -= moved;
+    load_[best.gpu] += moved;
+    std::swap(mine, theirs);
+  }
+}
+
+std::int64_t ExpertPool::highest() const { return *std::max_element(load_.begin(), load_.end()); }
+
+bool ExpertPool::twins() const {
+  for (const auto& experts : held_) {
+    for (auto it = experts.begin(); it != experts.end(); ++it) {
+      if (std::find(experts.begin(), it, *it) != it) return true;
+    }
+  }
+  return false;
+}
+
+} // namespace troupe::sched

@@ -1,0 +1,57 @@
+// Packing of copies on GPUs without twins, and its improvement by exchanges: shared by the
+// placements that search.
+
+#pragma once
+
+#include "schedulers/model/expert_map.hpp"
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace troupe::sched {
+
+/// The copies of some experts on some GPUs, with the load of each GPU. Experts are numbered as in
+/// `loads`; GPUs from 0 in this pool.
+class ExpertPool {
+public:
+  /// @param capacity  [gpus] slots
+  ExpertPool(const FineLoads& loads, std::vector<std::int64_t> capacity);
+
+  /// Places `copies[e]` copies of each expert: heaviest share first, each on the lightest GPU with
+  /// room that has no copy of it yet. @pre the copies fill all slots
+  void fill(std::span<const std::int64_t> copies);
+  /// Takes a placement as it is. @param held  [gpus] experts of each GPU
+  void take(std::vector<std::vector<std::int32_t>> held);
+
+  /// Exchanges a copy of the hottest GPU for one of another as long as that lowers the hotter of
+  /// the two, the best exchange first; at most `rounds_max` of them.
+  void level(std::int64_t rounds_max);
+
+  std::int64_t highest() const;
+  /// Whether some GPU holds two copies of one expert.
+  bool twins() const;
+  const std::vector<std::vector<std::int32_t>>& held() const noexcept { return held_; }
+
+private:
+  struct Exchange {
+    std::size_t gpu = 0, mine = 0, theirs = 0;
+    std::int64_t highest = 0;
+  };
+
+  std::int64_t share(std::int32_t expert) const { return share_[static_cast<std::size_t>(expert)]; }
+  void set_shares(std::span<const std::int64_t> copies);
+  bool holds(std::size_t gpu, std::int32_t expert) const;
+  void add(std::size_t gpu, std::int32_t expert);
+  /// A GPU for a copy that fits nowhere without a twin: makes room on one by an exchange.
+  void squeeze(std::int32_t expert);
+  Exchange best_exchange(std::size_t hottest) const;
+
+  const FineLoads* loads_;
+  std::vector<std::int64_t> capacity_;
+  std::vector<std::vector<std::int32_t>> held_;
+  std::vector<std::int64_t> load_;
+  std::vector<std::int64_t> share_; ///< [experts] of one copy.
+};
+
+} // namespace troupe::sched

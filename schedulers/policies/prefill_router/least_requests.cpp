@@ -1,0 +1,14 @@
+#include "schedulers/policies/prefill_router/least_requests.hpp"
+
+#include "schedulers/policies/pick.hpp"
+
+namespace troupe::sched {
+
+Decision<Placement> LeastRequestsRouter::route(const PlacementQuery& query,
+                                               std::span<const RankView> ranks,
+                                               const PolicyContext& /*ctx*/) noexcept {
+  const auto room = [&](const RankView& rank) { return has_room(query, rank); };
+  return pick_lowest(ranks, room, [](const RankView& rank) { return Score{rank.queued, 0}; });
+}
+
+} // namespace troupe::sched

@@ -1,0 +1,14 @@
+#include "schedulers/policies/prefill_router/random.hpp"
+
+#include "schedulers/policies/pick.hpp"
+
+namespace troupe::sched {
+
+Decision<Placement> RandomRouter::route(const PlacementQuery& query,
+                                        std::span<const RankView> ranks,
+                                        const PolicyContext& ctx) noexcept {
+  const auto room = [&](const RankView& rank) { return has_room(query, rank); };
+  return pick_drawn(ranks, room, *ctx.rng);
+}
+
+} // namespace troupe::sched

@@ -1,0 +1,345 @@
+// Draft lengths: the vectors of policies.md sections 5.2 to 5.4.
+
+#include "schedulers/policies/draft_length/all.hpp"
+#include "schedulers/policies/draft_length/by_load.hpp"
+#include "tests/support/draws.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdio>
+#include <deque>
+#include <numeric>
+
+namespace troupe::sched {
+namespace {
+
+using Probabilities = std::vector<double>;
+using Lengths = std::vector<std::int64_t>;
+
+/// Rows with survivals from conditional acceptances, all on one rank.
+class Rows {
+public:
+  void add(const Probabilities& conditional, std::uint32_t rank = 0) {
+    auto& survivals = survivals_.emplace_back();
+    double product = 1;
+    for (const double c : conditional) {
+      product *= c;
+      survivals.push_back(static_cast<std::int64_t>(std::llround(product * kCertain)));
+    }
+    DraftRow row;
+    row.ref.request = RequestId{rows_.size()};
+    row.rank = rank;
+    row.survivals = survivals;
+    rows_.push_back(row);
+  }
+  void know_before(std::size_t row, const Probabilities& survivals) {
+    auto& old = survivals_.emplace_back();
+    for (const double a : survivals)
+      old.push_back(static_cast<std::int64_t>(std::llround(a * kCertain)));
+    rows_[row].old_survivals = old;
+  }
+  const std::vector<DraftRow>& rows() const { return rows_; }
+
+private:
+  std::deque<std::vector<std::int64_t>> survivals_;
+  std::vector<DraftRow> rows_;
+};
+
+/// t = base·(1 + B / half) in picoseconds, as a line.
+std::vector<CostPoint> line(std::int64_t base_ps, std::int64_t half) {
+  return {{0, base_ps}, {half, 2 * base_ps}};
+}
+
+DraftLengths choose(DraftLengthPolicy& policy, const Rows& rows,
+                    const std::vector<CostPoint>& points,
+                    std::vector<std::int64_t> rank_tokens = {}) {
+  if (rank_tokens.empty()) rank_tokens = {static_cast<std::int64_t>(rows.rows().size())};
+  DraftQuery query{rows.rows(), rank_tokens, {points}};
+  const auto decision = policy.choose(query, {});
+  EXPECT_TRUE(validate(decision, query).ok());
+  return *decision.value;
+}
+
+double tokens_a_second(const DraftLengths& lengths) {
+  return static_cast<double>(lengths.expected) / kCertain /
+         (static_cast<double>(lengths.step_ps) / 1e12);
+}
+
+const std::vector<CostPoint> kV41 = line(10'260'000'000, 700);
+
+/// The three rows of section 5.3, `times` each.
+Rows three_kinds(int times) {
+  Rows rows;
+  for (int i = 0; i < times; ++i)
+    rows.add({.95, .9, .9, .85, .8});
+  for (int i = 0; i < times; ++i)
+    rows.add({.6, .5, .5, .4, .4});
+  for (int i = 0; i < times; ++i)
+    rows.add({.3, .3, .3, .3, .3});
+  return rows;
+}
+
+TEST(DraftLengthByLoad, BudgetRows) {
+  struct Case {
+    int times;
+    Lengths kinds;
+    double rate;
+    double tolerance;
+  };
+  for (const Case& one : {Case{1, {5, 5, 3}, 791.16, 0.005}, Case{20, {5, 2, 1}, 11'794, 0.5},
+                          Case{32, {5, 2, 1}, 16'502.6, 0.05}, Case{64, {5, 1, 0}, 25'158, 0.5},
+                          Case{100, {5, 1, 0}, 31'349, 0.5}}) {
+    ByLoadDrafts policy({});
+    const Rows rows = three_kinds(one.times);
+    const DraftLengths made = choose(policy, rows, kV41);
+    for (int i = 0; i < 3 * one.times; ++i) {
+      ASSERT_EQ(made.lengths[static_cast<std::size_t>(i)],
+                one.kinds[static_cast<std::size_t>(i / one.times)])
+          << one.times << " " << i;
+    }
+    EXPECT_NEAR(tokens_a_second(made), one.rate, one.tolerance);
+  }
+  ByLoadDrafts policy({});
+  const DraftLengths steep = choose(policy, three_kinds(1), line(1'000'000'000, 4));
+  EXPECT_EQ(steep.lengths, (Lengths{4, 1, 0}));
+  EXPECT_NEAR(tokens_a_second(steep), 2'276.19, 0.005);
+}
+
+// SPS(1, 2, 3) = 1.0, 0.5, 0.45: step times 1, 2, 2.222 s.
+TEST(DraftLengthByLoad, CounterExampleOfCausalAndRetrospective) {
+  const std::vector<CostPoint> points = {
+      {1, 1'000'000'000'000}, {2, 2'000'000'000'000}, {3, 2'222'222'222'222}};
+  ByLoadDrafts causal({.search = DraftSearch::causal});
+  ByLoadDrafts retrospective({});
+  Rows likely;
+  likely.add({0.8, 0.9});
+  EXPECT_EQ(choose(causal, likely, points).lengths, (Lengths{0}));
+  const DraftLengths all = choose(retrospective, likely, points);
+  EXPECT_EQ(all.lengths, (Lengths{2}));
+  EXPECT_NEAR(tokens_a_second(all), 1.134, 0.0005);
+  Rows unlikely;
+  unlikely.add({0.8, 0.0});
+  EXPECT_EQ(choose(retrospective, unlikely, points).lengths, (Lengths{0}));
+}
+
+// Target (0.7, 0.3), draft (0.5, 0.5): a draft A is accepted always, a draft B in 0.6 of all cases.
+// Who verifies only what looks likely now gets A too often.
+TEST(DraftLengthByLoad, OldConfidencesKeepTheDistribution) {
+  std::printf("seed 41\n");
+  const std::vector<CostPoint> points = {{1, 1'000'000}, {2, 1'700'000}};
+  const auto share_of_a = [&](bool old) {
+    testing::Draws draws(41, 5);
+    ByLoadDrafts policy({});
+    std::int64_t a = 0;
+    constexpr int kTrials = 1'000'000;
+    const std::vector<std::int64_t> certain = {kCertain};
+    const std::vector<std::int64_t> likely = {static_cast<std::int64_t>(0.6 * kCertain)};
+    const std::vector<std::int64_t> before = {static_cast<std::int64_t>(0.8 * kCertain)};
+    const std::vector<std::int64_t> tokens = {1};
+    for (int i = 0; i < kTrials; ++i) {
+      const bool draft_a = draws.uniform() < 0.5;
+      DraftRow row;
+      row.survivals = draft_a ? certain : likely;
+      if (old) row.old_survivals = before;
+      const auto made = policy.choose({{&row, 1}, tokens, {points}}, {});
+      bool out_a = false;
+      if (made.value->lengths[0] == 0) {
+        out_a = draws.uniform() < 0.7;
+      } else if (draft_a) {
+        out_a = true;
+      } else {
+        out_a = draws.uniform() >= 0.6; // A rejected B is drawn again from what is left: A.
+      }
+      a += out_a ? 1 : 0;
+    }
+    return static_cast<double>(a) / kTrials;
+  };
+  EXPECT_NEAR(share_of_a(false), 0.85, 0.002);
+  EXPECT_NEAR(share_of_a(true), 0.70, 0.002);
+}
+
+TEST(DraftLengthByLoad, TheBarRisesWithLoad) {
+  // Admit iff survival > tokens out / (B0 + B).
+  EXPECT_NEAR(192.0 / (700 + 270), 0.198, 0.0005);
+  EXPECT_NEAR(307.0 / (700 + 403), 0.278, 0.0005);
+  for (const int times : {1, 5, 20, 32, 64}) {
+    ByLoadDrafts policy({});
+    const Rows rows = three_kinds(times);
+    const DraftLengths made = choose(policy, rows, kV41);
+    const auto n = static_cast<std::int64_t>(rows.rows().size());
+    const double batch =
+        static_cast<double>(std::accumulate(made.lengths.begin(), made.lengths.end(), n));
+    const double bar = static_cast<double>(made.expected) / kCertain / (700 + batch);
+    for (std::size_t i = 0; i < rows.rows().size(); ++i) {
+      const auto survivals = rows.rows()[i].survivals;
+      const auto length = static_cast<std::size_t>(made.lengths[i]);
+      if (length > 0) {
+        EXPECT_GE(static_cast<double>(survivals[length - 1]) / kCertain, bar - 0.002);
+      }
+      if (length < survivals.size()) {
+        EXPECT_LE(static_cast<double>(survivals[length]) / kCertain, bar + 0.002);
+      }
+    }
+  }
+}
+
+/// The measured curve of section 5.2, with the cliff behind the largest graph.
+std::vector<CostPoint> measured() {
+  std::vector<CostPoint> points;
+  const std::vector<std::pair<std::int64_t, double>> ms = {
+      {4, 5.2},    {16, 5.6},   {32, 6.3},   {64, 8.2},   {96, 9.0},    {128, 9.5},
+      {256, 11.5}, {512, 16.2}, {640, 17.7}, {768, 17.8}, {1024, 20.6}, {1025, 104}};
+  for (const auto& [tokens, time] : ms)
+    points.push_back({tokens, static_cast<std::int64_t>(std::llround(time * 1e9))});
+  return points;
+}
+
+TEST(DraftLengthByLoad, StopsBeforeTheCliffOfTheLargestGraph) {
+  Rows rows;
+  for (int i = 0; i < 256; ++i)
+    rows.add({.99, .98, .98, .97, .97});
+  ByLoadDrafts policy({});
+  const std::vector<std::int64_t> tokens = {256};
+  const auto points = measured();
+  DraftQuery query{rows.rows(), tokens, {points}};
+  query.costs.captured_max = 1024;
+  const auto made = policy.choose(query, {});
+  EXPECT_EQ(std::accumulate(made.value->lengths.begin(), made.value->lengths.end(), 256LL), 1024);
+  // The released engine's reading has nothing beyond the last graph.
+  query.costs.curve = CostCurve::graphs;
+  query.costs.points = {points.data(), points.size() - 1};
+  const auto released = policy.choose(query, {});
+  EXPECT_EQ(std::accumulate(released.value->lengths.begin(), released.value->lengths.end(), 256LL),
+            1024);
+  // Slope 12.4 us a token between 128 and 1024.
+  EXPECT_NEAR((20.6 - 9.5) * 1e3 / (1024 - 128), 12.4, 0.05);
+}
+
+TEST(StepCosts, StaircaseLinesAndTheReleasedReading) {
+  const std::vector<CostPoint> points = {{4, 100}, {8, 90}, {16, 200}, {32, 400}};
+  StepCosts costs{points};
+  costs.captured_max = 16;
+  EXPECT_EQ(costs.at(1), 100);
+  EXPECT_EQ(costs.at(4), 100);
+  EXPECT_EQ(costs.at(5), 100) << "no size is cheaper than a smaller one";
+  EXPECT_EQ(costs.at(9), 200);
+  EXPECT_EQ(costs.at(24), 300) << "a straight line beyond the recorded sizes";
+  EXPECT_EQ(costs.at(64), 800);
+  costs.token_ps = 2;
+  costs.extra_ps = 7;
+  EXPECT_EQ(costs.at(9), 200 + 2 * 16 + 7);
+  costs.curve = CostCurve::graphs;
+  EXPECT_EQ(costs.at(5), 90 + 2 * 8 + 7) << "as measured, not repaired";
+  EXPECT_EQ(costs.at(32), 400 + 2 * 32 + 7);
+  EXPECT_EQ(costs.at(33), StepCosts::kNever);
+}
+
+// Section 5.4: at B0 = 700 the published gains fit verified lengths of 4.38, 3.64, 3.61 and 3.36.
+TEST(StepCosts, AlgebraOfThePublishedTable) {
+  struct Point {
+    int sequences;
+    double gain, verified;
+  };
+  StepCosts costs{kV41};
+  for (const Point& p : {Point{16, -0.015, 4.38}, Point{60, 0.054, 3.64}, Point{72, 0.067, 3.61},
+                         Point{96, 0.110, 3.36}}) {
+    const auto variable = static_cast<std::int64_t>(std::llround(p.sequences * (1 + p.verified)));
+    const double ratio =
+        static_cast<double>(costs.at(6 * p.sequences)) / static_cast<double>(costs.at(variable));
+    EXPECT_NEAR(3.20 / 3.29 * ratio - 1, p.gain, 0.0015) << p.sequences;
+  }
+  // Fixed 5 at 256 sequences: 100.4 tokens/s for a user, 25,699 in all (section 9.3, C3).
+  const double step_s = static_cast<double>(costs.at(6 * 256)) / 1e12;
+  EXPECT_NEAR(3.29 / step_s, 100.4, 0.1);
+  EXPECT_NEAR(3.29 * 256 / step_s, 25'699, 20);
+}
+
+// S13 and the drop that others saw when the number of sequences crossed a threshold: tokens per
+// time never fall when a sequence is added, and never below verifying all or none.
+TEST(DraftLengthByLoad, NeverWorseThanAllOrNoneAndNoDropWithLoad) {
+  double before = 0;
+  for (int times = 1; times <= 40; ++times) {
+    ByLoadDrafts policy({});
+    AllDrafts all;
+    const Rows rows = three_kinds(times);
+    const double ours = tokens_a_second(choose(policy, rows, kV41));
+    EXPECT_GE(ours * (1 + 1e-9), tokens_a_second(choose(all, rows, kV41)));
+    Rows bare;
+    for (int i = 0; i < 3 * times; ++i)
+      bare.add({});
+    EXPECT_GE(ours * (1 + 1e-9), tokens_a_second(choose(all, bare, kV41)));
+    EXPECT_GT(ours, before);
+    before = ours;
+  }
+}
+
+// D8: rank 0 holds 60 sequences, rank 1 holds 6. All wait for rank 0, so rank 1 verifies all of its
+// drafts below rank 0's size at no cost.
+TEST(DraftLengthByLoad, OneDecisionForTheRanksThatWaitForEachOther) {
+  Rows rows;
+  for (int i = 0; i < 60; ++i)
+    rows.add({.6, .5, .5, .4, .4}, 0);
+  for (int i = 0; i < 6; ++i)
+    rows.add({.6, .5, .5, .4, .4}, 1);
+  ByLoadDrafts policy({});
+  const DraftLengths made = choose(policy, rows, kV41, {60, 6});
+  for (std::size_t i = 60; i < 66; ++i)
+    EXPECT_EQ(made.lengths[i], 5);
+  const std::int64_t fullest =
+      std::accumulate(made.lengths.begin(), made.lengths.begin() + 60, 60LL);
+  EXPECT_LT(fullest, 360);
+  EXPECT_EQ(made.step_ps, StepCosts{kV41}.at(fullest));
+}
+
+TEST(DraftLengthByLoad, LearnsFromMeasuredStepsWithinItsClamp) {
+  ByLoadDrafts policy({.learn_permille = 1000});
+  Rows rows;
+  for (int i = 0; i < 8; ++i)
+    rows.add({1, 1, 1, 1, 1});
+  const DraftLengths first = choose(policy, rows, kV41);
+  const std::int64_t tokens = 8 + 40;
+  policy.observe({tokens, first.step_ps, first.step_ps * 11 / 10});
+  const DraftLengths second = choose(policy, rows, kV41);
+  EXPECT_EQ(second.lengths, first.lengths);
+  EXPECT_NEAR(static_cast<double>(second.step_ps), 1.1 * static_cast<double>(first.step_ps),
+              1e-5 * static_cast<double>(first.step_ps));
+  // A measurement that agrees with what was expected changes nothing.
+  policy.observe({tokens, second.step_ps, second.step_ps});
+  EXPECT_EQ(choose(policy, rows, kV41).step_ps, second.step_ps);
+  policy.observe({tokens, second.step_ps, 10 * second.step_ps});
+  EXPECT_NEAR(static_cast<double>(choose(policy, rows, kV41).step_ps),
+              1.15 * static_cast<double>(first.step_ps), 1e-4 * static_cast<double>(first.step_ps));
+  ByLoadDrafts next({});
+  next.import_state(policy.export_state());
+  EXPECT_EQ(choose(next, rows, kV41).step_ps, choose(policy, rows, kV41).step_ps);
+  next.import_state("nonsense");
+  EXPECT_EQ(choose(next, rows, kV41).step_ps, choose(policy, rows, kV41).step_ps);
+}
+
+TEST(DraftLengths, EdgesOfTheQuestion) {
+  for (const bool by_load : {false, true}) {
+    AllDrafts all;
+    ByLoadDrafts chosen({});
+    DraftLengthPolicy& policy = by_load ? static_cast<DraftLengthPolicy&>(chosen) : all;
+    const DraftQuery nobody{};
+    const auto none = policy.choose(nobody, {});
+    EXPECT_TRUE(none.value->lengths.empty());
+    EXPECT_EQ(none.reason, Reason::nothing_to_do);
+    EXPECT_TRUE(validate(none, nobody).ok());
+    // Without a table there is nothing to trim by.
+    const Rows rows = three_kinds(1);
+    EXPECT_EQ(choose(policy, rows, {}).lengths, (Lengths{5, 5, 5}));
+  }
+  // Equal survivals: the lower row first.
+  Rows equal;
+  equal.add({0.5});
+  equal.add({0.5});
+  ByLoadDrafts policy({});
+  const std::vector<CostPoint> points = {{2, 100}, {3, 110}, {4, 1000}};
+  EXPECT_EQ(choose(policy, equal, points).lengths, (Lengths{1, 0}));
+}
+
+} // namespace
+} // namespace troupe::sched
