@@ -271,6 +271,9 @@ private:
           next = sub;
         }
       }
+      if (next == nullptr && at != &app_) {
+        break; // A value, as in `help bench engine`.
+      }
       if (next == nullptr) {
         return unknown_word(argv[i]);
       }
@@ -302,7 +305,7 @@ private:
       message = unknown_argument(at);
     }
     const std::string name = at == &app_ ? "" : at->get_name() + ": ";
-    return usage(name + message + "; `troupe" + (name.empty() ? "" : " help " + path_of(at)) +
+    return usage(name + message + "; `troupe help" + (name.empty() ? "" : " " + path_of(at)) +
                  "` explains");
   }
 
