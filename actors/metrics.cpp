@@ -156,6 +156,9 @@ struct Metrics::State {
       counter("troupe_ledger_records_total", "Decisions written to the ledger.");
   Counter& ledger_lost =
       counter("troupe_ledger_lost_records_total", "Decisions the ledger could not keep.");
+  Counter& rank_losses = counter("troupe_rank_losses_total", "Times a rank threw, died or hung.");
+  Counter& rank_restarts =
+      counter("troupe_rank_restarts_total", "Times a lost rank was started again.");
   Counter& write_failures =
       counter("troupe_metrics_write_failures_total", "Times this file could not be written.");
 };
@@ -196,6 +199,8 @@ void Metrics::sample(const MetricsSample& sample) {
   raise_to(state.scheduling, static_cast<double>(sample.scheduling_ns) / 1e9);
   raise_to(state.ledger_records, sample.ledger_records);
   raise_to(state.ledger_lost, sample.ledger_lost);
+  raise_to(state.rank_losses, sample.rank_losses);
+  raise_to(state.rank_restarts, sample.rank_restarts);
   raise_to(state.write_failures, sample.write_failures);
   for (const StageSample& stage : sample.stages) {
     const Labels labels = {{"stage", stage.name}};

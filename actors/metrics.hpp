@@ -50,6 +50,8 @@ struct MetricsSample {
   std::int64_t scheduling_ns = 0;
   std::int64_t ledger_records = 0;
   std::int64_t ledger_lost = 0;
+  std::int64_t rank_losses = 0;    ///< Lives of ranks that ended or were given up.
+  std::int64_t rank_restarts = 0;  ///< Lives that were begun after one.
   std::int64_t write_failures = 0; ///< Of the metrics file itself.
   std::vector<StageSample> stages;
   std::vector<RankSample> ranks;

@@ -45,7 +45,9 @@ public:
   template <class Counts>
   void publish(const Counts& counts, StagePublished& before) {
     gain(counts.stale_dropped, before.stale_dropped, stale_dropped);
-    gain(counts.invalid_decisions, before.invalid_decisions, invalid_decisions);
+    if constexpr (requires { counts.invalid_decisions; }) {
+      gain(counts.invalid_decisions, before.invalid_decisions, invalid_decisions);
+    }
     if constexpr (requires { counts.retried; }) gain(counts.retried, before.retried, retried);
     if constexpr (requires { counts.waiting; }) waiting = counts.waiting;
   }

@@ -40,13 +40,14 @@ Result<std::shared_ptr<BatchJob>> open_job(const BatchArguments& arguments, cons
   return std::shared_ptr<BatchJob>(std::move(*job));
 }
 
-RunSummary job_summary(const JobFacts& facts, RunEnd end) {
+RunSummary job_summary(const JobFacts& facts, const BatchPaths& paths, RunEnd end) {
   RunSummary summary;
   summary.job_id = facts.job_id;
   summary.end = end;
   summary.requests_total = facts.lines;
   summary.requests_succeeded = facts.succeeded;
   summary.requests_failed = facts.failed;
+  summary.errors_file = paths.errors;
   summary.prompt_tokens = facts.prompt_tokens;
   summary.completion_tokens = facts.completion_tokens;
   return summary;
@@ -208,7 +209,7 @@ int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& p
   const RunEnd end = last.code != ErrorCode::ok ? RunEnd::failed
                      : last.complete            ? RunEnd::finished
                                                 : RunEnd::stopped;
-  RunSummary summary = job_summary(facts, end);
+  RunSummary summary = job_summary(facts, paths, end);
   summary.run_requests = last.run_done;
   summary.run_prompt_tokens = last.prompt_tokens;
   summary.run_completion_tokens = last.output_tokens;
@@ -285,11 +286,14 @@ int command_batch(const BatchArguments& arguments) {
   }
   for (const std::string& warning : (*job)->facts().warnings)
     spdlog::warn("{}", warning);
+  if (const JobFacts& facts = (*job)->facts(); facts.done() > 0 && !facts.is_finished) {
+    spdlog::info("going on: {} of {} lines have their answer", facts.done(), facts.lines);
+  }
   if ((*job)->facts().is_finished) {
     if (!arguments.common.quiet) std::fputs("troupe: already complete\n", stderr);
     const JobFacts& facts = (*job)->facts();
     MetricsWriter(*setup).write(facts);
-    return report(arguments, job_summary(facts, RunEnd::already_complete),
+    return report(arguments, job_summary(facts, paths, RunEnd::already_complete),
                   facts.failed > 0 ? kExitPartial : kExitDone);
   }
   auto ranks = open_ranks(setup->config);

@@ -146,7 +146,9 @@ int command_tokenize(const TokenizeArguments& arguments) {
   const std::filesystem::path path = folder;
   auto tokenizer = text::Tokenizer::load((path / "tokenizer.json").string());
   if (!tokenizer) {
-    return fail(exit_code_of(tokenizer.error()), tokenizer.error().message);
+    std::error_code error;
+    const bool has_folder = std::filesystem::is_directory(path, error);
+    return fail(has_folder ? kExitFailed : kExitRefused, tokenizer.error().message);
   }
   std::optional<text::ChatFormat> format;
   if (arguments.chat) {

@@ -51,7 +51,8 @@ Result<engine::ModelFacts> read_model(const SystemConfig& config) {
 Result<TextOptions> text_options(const SystemConfig& config, const engine::ModelFacts& model) {
   const std::filesystem::path folder = config.model.path;
   auto tokenizer = text::Tokenizer::load((folder / "tokenizer.json").string());
-  if (!tokenizer.ok()) return tokenizer.error();
+  // The folder is there, so a missing file is damage and no wrong argument.
+  if (!tokenizer.ok()) return Error{ErrorCode::bad_checkpoint, tokenizer.error().message};
   if ((*tokenizer)->vocab_size() > model.vocab) {
     return Error{ErrorCode::bad_checkpoint,
                  fmt::format("{}: found ids up to {}, expected less than vocab_size = {} of "

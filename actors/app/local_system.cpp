@@ -175,6 +175,8 @@ void LocalSystem::add_to(actors::MetricsSample& sample) const {
   sample.messages = counters.messages;
   sample.unexpected_messages = counters.unexpected;
   sample.scheduling_ns = counters.scheduling_ns;
+  sample.rank_losses = state.all.supervised->lost;
+  sample.rank_restarts = state.all.supervised->restarts;
   if (state.all.ledger) {
     sample.ledger_records = state.all.ledger->records();
     sample.ledger_lost = state.all.ledger->lost();

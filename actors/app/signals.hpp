@@ -1,8 +1,13 @@
-// Ctrl-C, SIGTERM and a closed terminal as a counter that the main loop looks at.
+// What the surroundings do to a process: signals as a counter that the main loop looks at, and
+// standard streams that nobody opened.
 
 #pragma once
 
 namespace troupe::app {
+
+/// Opens /dev/null for each of the descriptors 0, 1 and 2 that is closed: otherwise the next file
+/// would get its number, and messages would be written into it. Call first.
+void open_standard_streams() noexcept;
 
 /// From now on SIGINT, SIGTERM and SIGHUP only count. The third one ends the process at once.
 void watch_signals();

@@ -14,6 +14,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::int64_t kBusyHintPermille = 300;
+constexpr std::int64_t kHintWallUs = 1'000'000; ///< A shorter run is mostly beginning and end.
 
 std::string_view end_name(RunEnd end) {
   switch (end) {
@@ -66,9 +67,13 @@ Json latency_json(const Histogram& histogram) {
           {"p99_us", histogram.quantile_us(990)}, {"max_us", histogram.max_us()}};
 }
 
-/// Ranks that waited most of the time, in a run that was long enough to tell.
+/// Ranks of separate roles that waited most of the time, in a whole run that was long enough to
+/// tell.
 bool has_idle_rank(const RunSummary& summary) {
-  return summary.run_requests > 0 && summary.ranks.size() > 1 &&
+  return summary.end == RunEnd::finished && summary.wall_us >= kHintWallUs &&
+         summary.ranks.size() > 1 &&
+         std::any_of(summary.ranks.begin(), summary.ranks.end(),
+                     [](const RankSummary& rank) { return rank.role != sched::Role::both; }) &&
          std::any_of(summary.ranks.begin(), summary.ranks.end(), [&](const RankSummary& rank) {
            return busy_permille(rank, summary.wall_us) < kBusyHintPermille;
          });
@@ -83,6 +88,9 @@ std::string summary_text(const RunSummary& summary) {
                   summary.job_id.empty() ? "run" : "job ", summary.job_id, done,
                   summary.requests_total < 0 ? "?" : fmt::format("{}", summary.requests_total),
                   summary.requests_succeeded, summary.requests_failed);
+  if (summary.requests_failed > 0 && !summary.errors_file.empty()) {
+    out += fmt::format("  {:<11}{}\n", "errors in", summary.errors_file);
+  }
   out += fmt::format("  {:<11}{} in, {} out", "tokens", summary.prompt_tokens,
                      summary.completion_tokens);
   out += fmt::format(" ({:.0f} in/s, {:.0f} out/s in this run)\n",

@@ -29,6 +29,7 @@ struct RunSummary {
   std::int64_t requests_total = -1; ///< -1 unknown.
   std::int64_t requests_succeeded = 0;
   std::int64_t requests_failed = 0;
+  std::string errors_file; ///< Where those are.
   std::int64_t prompt_tokens = 0;
   std::int64_t completion_tokens = 0;
   // Of this run.

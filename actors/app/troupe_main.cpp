@@ -1,6 +1,7 @@
 // The executable: words and flags → arguments → one command. The one source with CLI11.
 
 #include "actors/app/commands.hpp"
+#include "actors/app/signals.hpp"
 #include "schedulers/core/options.hpp"
 
 #include <CLI/CLI.hpp>
@@ -270,6 +271,9 @@ private:
           next = sub;
         }
       }
+      if (next == nullptr && at != &app_) {
+        break; // A value, as in `help bench engine`.
+      }
       if (next == nullptr) {
         return unknown_word(argv[i]);
       }
@@ -301,7 +305,7 @@ private:
       message = unknown_argument(at);
     }
     const std::string name = at == &app_ ? "" : at->get_name() + ": ";
-    return usage(name + message + "; `troupe" + (name.empty() ? "" : " help " + path_of(at)) +
+    return usage(name + message + "; `troupe help" + (name.empty() ? "" : " " + path_of(at)) +
                  "` explains");
   }
 
@@ -368,6 +372,7 @@ int troupe_main(int argc, char** argv) {
 } // namespace troupe::app
 
 int main(int argc, char** argv) {
+  troupe::app::open_standard_streams();
   const int exit_code = troupe::app::troupe_main(argc, argv);
   // A thread that hangs in an engine may still look at static objects.
   if (troupe::app::left_threads()) std::_Exit(exit_code);

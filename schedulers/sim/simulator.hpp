@@ -113,6 +113,7 @@ private:
     sched::RankOptions options;
     Incarnation incarnation{};                   ///< Of its newest life.
     std::unique_ptr<Life> life;                  ///< Null while it is down.
+    bool for_good = false;                       ///< No other life will come.
     std::vector<std::unique_ptr<Life>> given_up; ///< Former lives that do not know it yet.
     std::int64_t blocks_held = 0;
     std::int64_t sequences = 0;
@@ -129,6 +130,7 @@ private:
   void fault_ends(std::size_t number);
   void start_life(Place& place);
   void end_life(Place& place);
+  void tell_when_no_rank_is_left(std::int64_t after_us);
   void give_up(Place& place);
   void tell_gone(RankRef rank, std::int64_t after_us, bool comes_back);
   void wake(Node node, Life& life);

@@ -61,6 +61,22 @@ void Simulator::tell_gone(RankRef rank, std::int64_t after_us, bool comes_back) 
   }
 }
 
+/// As a supervisor does: a role of which no rank lives or will come back ends all requests.
+void Simulator::tell_when_no_rank_is_left(std::int64_t after_us) {
+  for (const Role role : {Role::prefill, Role::decode}) {
+    const bool left = std::any_of(places_.begin(), places_.end(), [&](const Place& place) {
+      const Role has = place.options.role;
+      return !place.for_good && (role == Role::prefill ? prefills(has) : decodes(has));
+    });
+    if (left) continue;
+    NoRankLeft none;
+    none.role = role;
+    none.detail = "every rank of the role is gone for good";
+    post(now_us_ + after_us + network_.delay_us(world_.rng),
+         {What::event, node_of(Peer::driver, {}), {}, 0, std::move(none)});
+  }
+}
+
 void Simulator::give_up(Place& place) {
   tell_gone({place.options.rank.rank, place.incarnation}, 0, true);
   place.given_up.push_back(std::move(place.life));
@@ -117,6 +133,10 @@ void Simulator::fault_begins(std::size_t number) {
     tell_gone({fault.rank, place.incarnation}, std::max<std::int64_t>(0, fault.noticed_us),
               fault.for_us >= 0);
     end_life(place);
+    if (fault.for_us < 0) {
+      place.for_good = true;
+      tell_when_no_rank_is_left(std::max<std::int64_t>(0, fault.noticed_us));
+    }
     break;
   case FaultKind::pause:
     place.life->paused = true;

@@ -66,6 +66,8 @@ MetricsSample sample() {
   out.messages = 1'234'567'890'123;
   out.scheduling_ns = 1'500'000'000;
   out.ledger_lost = 6;
+  out.rank_losses = 4;
+  out.rank_restarts = 3;
   out.stages.push_back({"prefill", 5, 1, 0, {{"queue", "fcfs", sched::Reason::in_order, 9}}});
   out.ranks.push_back({"decode-0", 3, 12, 64, 1, 8, 20, 2'500'000, 11});
   return out;
@@ -83,6 +85,8 @@ TEST(MetricsRegistry, SaysWhatTheSampleSays) {
   EXPECT_EQ(text.at("troupe_messages_total"), 1'234'567'890'123.0) << "no digit is lost";
   EXPECT_EQ(text.at("troupe_scheduling_seconds_total"), 1.5);
   EXPECT_EQ(text.at("troupe_ledger_lost_records_total"), 6);
+  EXPECT_EQ(text.at("troupe_rank_losses_total"), 4);
+  EXPECT_EQ(text.at("troupe_rank_restarts_total"), 3);
   EXPECT_EQ(text.at("troupe_stale_messages_total{stage=\"prefill\"}"), 5);
   EXPECT_EQ(text.at(R"(troupe_decisions_total{kind="queue",policy="fcfs",reason="in_order",)"
                     R"(stage="prefill"})"),

@@ -102,9 +102,13 @@ TEST_P(EveryDamage, EndsEveryCommandThatNeedsIt) {
     expect_refused(kBatch + " --check", kExitRefused);
     return;
   }
-  const Outcome inspected = run("inspect model");
-  EXPECT_EQ(inspected.exit_code, noticed == Noticed::inventory ? kExitPartial : 0) << inspected.err;
-  EXPECT_EQ(inspected.err, "");
+  if (GetParam().name.ends_with("_a_pipe")) {
+    expect_refused("inspect model", kExitFailed); // Its digest covers these files.
+  } else {
+    const Outcome inspected = run("inspect model");
+    EXPECT_EQ(inspected.exit_code, noticed == Noticed::inventory ? kExitPartial : 0);
+    EXPECT_EQ(inspected.err, "");
+  }
   if (noticed == Noticed::values) {
     expect_refused(kGenerate, kExitFailed);
     expect_refused(kBatch, kExitFailed);
@@ -161,7 +165,7 @@ TEST_F(Program, AFolderThatIsNotThereIsAWrongArgument) {
 TEST_F(Program, AnExpressionThatExplodesRefusesTheTextAlone) {
   TinyCheckpoint tiny;
   auto json = nlohmann::ordered_json::parse(tiny.files.at("tokenizer.json"));
-  json["pre_tokenizer"]["pretokenizers"][0]["pattern"] = {{"Regex", "(x+x+)+y"}};
+  json["pre_tokenizer"]["pretokenizers"][0]["pattern"] = {{"Regex", "(x+x+)+[yz]"}};
   tiny.files["tokenizer.json"] = json.dump();
   tiny.write(folder_.path("model"));
   const std::string hostile = "{\"text\": \"" + std::string(5000, 'x') + "\"}\n";

@@ -34,6 +34,9 @@ public:
   /// Lines are followed by LF; this is taken as given.
   void raw(const std::string& line) { input_ += line; }
   void use_null_device() { folder_.use_null_device(); }
+  void set(const std::string& key_and_value) {
+    folder_.flags.insert(folder_.flags.end(), {"--set", key_and_value});
+  }
 
   /// @return the exit code
   int run() {
@@ -443,6 +446,24 @@ TEST(Cases, B13_ALineWithoutMethodSaysSo) {
   EXPECT_EQ(job.line("no_method")["line"], 2);
   const std::string message = job.line("no_method")["error"]["message"];
   EXPECT_NE(message.find("method"), std::string::npos) << message;
+}
+
+TEST(Cases, B15_LinesWhoseTimeIsOverEndAsErrorsAndFinishedOnesStay) {
+  Job job;
+  job.use_null_device();
+  job.set("cost_model.null_speed=1.0");
+  job.set("limits.request_timeout_s=2");
+  for (int i = 0; i < 6; ++i) {
+    job.completion(fmt::format("short{}", i), {{"max_tokens", 2}, {"ignore_eos", true}});
+    job.completion(fmt::format("long{}", i), {{"max_tokens", 16'000}, {"ignore_eos", true}});
+  }
+  EXPECT_EQ(job.run(), 3) << job.err();
+  EXPECT_EQ(job.lines(), 12);
+  EXPECT_EQ(job.in_errors(), 6);
+  for (int i = 0; i < 6; ++i) {
+    EXPECT_EQ(job.status(fmt::format("short{}", i)), 200);
+    EXPECT_EQ(job.status(fmt::format("long{}", i)), 504);
+  }
 }
 
 TEST(Cases, B14_WhatIsNotStatus200IsInTheErrorsFile) {

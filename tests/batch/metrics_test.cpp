@@ -172,10 +172,32 @@ TEST(Metrics, AFileThatCannotBeWrittenWarnsAndTheJobGoesOn) {
   std::erase(options.arguments, "--quiet");
   const ProcessEnd end = TroupeProcess(options).wait();
   EXPECT_EQ(end.code, 0) << end.err;
-  const std::string warning = "no/such/folder/m.prom: cannot create the metrics: No such file";
+  const std::string warning = "no/such/folder/m.prom: cannot write the metrics: No such file";
   EXPECT_NE(end.err.find(warning), std::string::npos) << end.err;
   EXPECT_EQ(end.err.find(warning), end.err.rfind(warning)) << "it warns once";
   EXPECT_EQ(job.answers().lines, kLines);
+}
+
+TEST(Metrics, LinksAndDevicesStayWhatTheyAre) {
+  namespace fs = std::filesystem;
+  BatchFolder job;
+  job.use_null_device();
+  job.write_input(BatchFolder::completions(3));
+  job.files.write("real.prom", "old");
+  fs::create_symlink("real.prom", job.files.path("link.prom"));
+  fs::create_symlink("/dev/null", job.files.path("device.json"));
+  const ProcessEnd end = job.run({"--metrics", "link.prom", "--summary", "device.json"});
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(fs::is_symlink(job.files.path("link.prom")));
+  EXPECT_TRUE(read_prometheus_text(job.files.read("real.prom")).faults.empty());
+  EXPECT_NE(job.files.read("real.prom"), "old");
+  EXPECT_TRUE(fs::is_symlink(job.files.path("device.json")));
+  EXPECT_TRUE(fs::is_character_file("/dev/null"));
+  fs::create_directory(job.files.path("folder"));
+  const ProcessEnd folder = job.run({"--restart", "--summary", "folder"});
+  EXPECT_EQ(folder.code, 1) << folder.err;
+  EXPECT_NE(folder.err.find("folder: cannot write the summary: Is a directory"), std::string::npos)
+      << folder.err;
 }
 
 TEST(Metrics, MayNotBeAFileOfTheJob) {

@@ -123,20 +123,25 @@ private:
     const std::int64_t drop = share_[at(expert)] - more_[at(expert)];
     const std::int64_t rise = fewer_[at(old)] - share_[at(old)];
     for (const std::int64_t gpu : hosts_[at(old)]) {
-      if (gpu == home) continue;
-      const std::int64_t less = holds(gpu, expert) ? drop : 0;
-      highest = std::max(highest, load_[at(gpu)] + rise - less);
+      std::int64_t load = load_[at(gpu)] + rise;
+      if (load <= highest || gpu == home) continue;
+      if (holds(gpu, expert)) load -= drop;
+      highest = std::max(highest, load);
+      if (highest >= limit) return highest;
     }
     for (const std::int64_t gpu : hosts_[at(expert)]) {
-      if (!holds(gpu, old)) highest = std::max(highest, load_[at(gpu)] - drop);
+      const std::int64_t load = load_[at(gpu)] - drop;
+      if (load > highest && !holds(gpu, old)) highest = load;
     }
     return highest;
   }
 
-  void offer(std::int64_t slot, std::int32_t expert, std::int64_t hottest, Action& best) const {
+  bool offer(std::int64_t slot, std::int32_t expert, std::int64_t hottest, Action& best) const {
     const std::int64_t limit = bound(hottest, best, 1);
     const std::int64_t highest = after_overwrite(slot, expert, limit);
-    if (highest < limit) best = {slot, 0, expert, 1, load_[at(hottest)] - highest};
+    if (highest >= limit) return false;
+    best = {slot, 0, expert, 1, load_[at(hottest)] - highest};
+    return true;
   }
 
   /// One more copy of an expert of the hottest GPU, over a copy that can be spared elsewhere.
@@ -157,8 +162,7 @@ private:
         const std::int64_t gpu = gpu_[at(slot)];
         if (load_[at(gpu)] + more_[at(expert)] - share_[at(old)] >= limit) continue;
         if (expert == old || holds(gpu, expert)) continue;
-        offer(slot, expert, hottest, best);
-        limit = bound(hottest, best, 1);
+        if (offer(slot, expert, hottest, best)) limit = bound(hottest, best, 1);
       }
     }
   }
@@ -182,19 +186,21 @@ private:
     const std::int64_t first = topology_.first_slot(hottest);
     const std::int64_t end = first + topology_.slots_of(hottest);
     std::int64_t limit = bound(hottest, best, 2);
-    for (std::int64_t other = 0; other < topology_.slots; ++other) {
-      const std::int64_t gpu = gpu_[at(other)];
+    for (std::int64_t gpu = 0; gpu < topology_.gpus; ++gpu) {
       // What moves lies above hottest - limit and below limit - gpu.
       if (limit - load_[at(gpu)] <= load_[at(hottest)] - limit) continue;
       if (gpu == hottest || !same_node(gpu, hottest)) continue;
-      const std::int32_t back = slots_[at(other)];
-      for (std::int64_t slot = first; slot < end; ++slot) {
-        const std::int32_t give = slots_[at(slot)];
-        const std::int64_t moved = share_[at(give)] - share_[at(back)];
-        const std::int64_t highest = std::max(load_[at(hottest)] - moved, load_[at(gpu)] + moved);
-        if (highest >= limit || holds(gpu, give) || holds(hottest, back)) continue;
-        best = {slot, other, back, 2, load_[at(hottest)] - highest};
-        limit = bound(hottest, best, 2);
+      const std::int64_t begin = topology_.first_slot(gpu);
+      for (std::int64_t other = begin; other < begin + topology_.slots_of(gpu); ++other) {
+        const std::int32_t back = slots_[at(other)];
+        for (std::int64_t slot = first; slot < end; ++slot) {
+          const std::int32_t give = slots_[at(slot)];
+          const std::int64_t moved = share_[at(give)] - share_[at(back)];
+          const std::int64_t highest = std::max(load_[at(hottest)] - moved, load_[at(gpu)] + moved);
+          if (highest >= limit || holds(gpu, give) || holds(hottest, back)) continue;
+          best = {slot, other, back, 2, load_[at(hottest)] - highest};
+          limit = bound(hottest, best, 2);
+        }
       }
     }
   }

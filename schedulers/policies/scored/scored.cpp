@@ -48,10 +48,12 @@ void add_term(const PlacementQuery& query, std::span<const RankView> ranks,
 
 } // namespace
 
-ScoredOptions scored_options(OptionTable& table, std::span<const NamedMeasure> measures) {
+ScoredOptions scored_options(OptionTable& table, std::span<const NamedMeasure> measures,
+                             bool headroom) {
   constexpr std::array<std::string_view, 3> kFilters = {"alive", "has_room", "headroom"};
   constexpr std::array<std::string_view, 2> kPicks = {"best", "two_choices"};
   ScoredOptions options;
+  options.headroom = headroom && table.values().count(entry("filters", 0)) == 0;
   for (std::size_t i = 0; table.values().count(entry("filters", i)) != 0; ++i)
     options.headroom = table.choice(entry("filters", i), 0, kFilters) == 2 || options.headroom;
   options.of_two = table.choice("pick", 0, kPicks) == 1;

@@ -29,9 +29,9 @@ struct ScoreTerm {
 };
 
 struct ScoredOptions {
-  /// Ranks that drain or are held for others are left out; so is every rank without room.
-  /// Names `alive`, `has_room`. Default both: neither can be taken away. Hot: yes.
-  /// Leave the share of blocks free that other balancers do by default: name `headroom`.
+  /// Filter `headroom`: leave the share of blocks free that other balancers do by default. The
+  /// filters `alive` and `has_room` hold whether they are named or not. Default: of a balancer all
+  /// three, of a router the two. Hot: yes.
   bool headroom = false;
   /// `best` or `two_choices`. Default best. Hot: yes.
   bool of_two = false;
@@ -40,8 +40,9 @@ struct ScoredOptions {
 };
 
 /// Reads filters, pick and the terms; `measures` are the terms that the kind knows, the first one
-/// is the default.
-ScoredOptions scored_options(OptionTable& table, std::span<const NamedMeasure> measures);
+/// is the default. @param headroom  what counts when no filter is named
+ScoredOptions scored_options(OptionTable& table, std::span<const NamedMeasure> measures,
+                             bool headroom);
 
 /// Lowest sum of weighted terms. Each term is spread over 0 to a million between the lowest and the
 /// highest rank that passes, so that terms of different units can be added; a term in which all are

@@ -28,7 +28,7 @@ constexpr std::array<NamedMeasure, 4> kMeasures = {{{"count_and_kv", count_and_k
 } // namespace
 
 ScoredOptions scored_balancer_options(OptionTable& table) {
-  return scored_options(table, kMeasures);
+  return scored_options(table, kMeasures, true);
 }
 
 } // namespace troupe::sched

@@ -42,6 +42,8 @@ constexpr std::array<NamedMeasure, 6> kMeasures = {{{"least_work", work},
 
 } // namespace
 
-ScoredOptions scored_router_options(OptionTable& table) { return scored_options(table, kMeasures); }
+ScoredOptions scored_router_options(OptionTable& table) {
+  return scored_options(table, kMeasures, false);
+}
 
 } // namespace troupe::sched

@@ -123,6 +123,26 @@ TEST_F(CommandLine, TokenizeGoesThereAndBack) {
   EXPECT_EQ(run("tokenize --model nowhere", "").exit_code, 2);
 }
 
+/// A closed descriptor's number must not go to a file of the job: messages would stand in it.
+TEST_F(CommandLine, ClosedStandardStreamsSpoilNoFile) {
+  folder_.write("in.jsonl", completion_line("a", R"({"prompt":[5],"max_tokens":2})") + "no json\n");
+  for (const char* closed : {"2>&-", ">&- 2>&-", "<&- >&- 2>&-"}) {
+    const std::string command = "cd '" + folder_.path("") +
+                                "' && '" TROUPE_EXECUTABLE
+                                "' batch --restart --log-level trace --summary s.json --model '" +
+                                kModel + "' --input in.jsonl --output out.jsonl " + closed;
+    const int state = std::system(command.c_str());
+    EXPECT_EQ(WEXITSTATUS(state), 3) << closed;
+    for (const char* name : {"out.jsonl", "out.errors.jsonl"}) {
+      ASSERT_EQ(lines_of(folder_.read(name)).size(), 1U) << closed << "\n" << folder_.read(name);
+      EXPECT_TRUE(Json::accept(folder_.read(name))) << closed;
+    }
+    EXPECT_TRUE(
+        Json::accept(folder_.read("in.jsonl").substr(0, folder_.read("in.jsonl").find('\n'))));
+    EXPECT_TRUE(Json::accept(folder_.read("s.json"))) << closed;
+  }
+}
+
 TEST_F(CommandLine, TokenizeRendersChats) {
   const Outcome chat =
       run("tokenize --chat --model " + kModel, R"({"messages":[{"role":"user","content":"hi"}]})"

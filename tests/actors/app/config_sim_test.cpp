@@ -95,7 +95,7 @@ TEST(SimFile, EveryMistakeNamesPlaceAndRemedy) {
       {"[policies.queue]\npolicy = \"fifo\"\n", "policies.queue.policy: found the text \"fifo\""},
       {"[policies.queue]\npolicy = [\"fcfs\", \"sfj\"]\n", "did you mean \"sjf\"?"},
       {"[policies.que]\npolicy = \"fcfs\"\n", "policies.que: unknown kind of policy"},
-      {"[policies]\nfile = \"absent.toml\"\n", "absent.toml: cannot open it"},
+      {"[policies]\nfile = \"absent.toml\"\n", "absent.toml: cannot be opened"},
       {"[expect.endings]\nokay = 1\n", "expect.endings.okay: no request ends with this"},
       {"[expect]\nttft = 1\n", "expect.ttft: unknown key"},
       {"x = [\n", "this is no TOML"},

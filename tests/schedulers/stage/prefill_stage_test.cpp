@@ -292,6 +292,76 @@ TEST(PrefillStage, AnInvalidDecisionIsCountedAndReplacedByTheDefault) {
   EXPECT_TRUE(records[0].candidates[0].feasible);
 }
 
+// staggered: request 1 runs (40 tokens, 16 ms of work), 2 waits until the rank is nearly free.
+TEST(PrefillStage, ARequestThatIsHeldBackIsAskedAboutAgainInTime) {
+  PolicySet set;
+  set.kinds["prefill_router"].policy = "staggered";
+  ChunkerBench chunker(set);
+  chunker.on(up(0, Role::both)).submit(1, 40).assigned(1, 0);
+  chunker.submit(2, 8);
+  EXPECT_TRUE(chunker.targets().empty());
+  const auto records = asked<Record>(chunker.effects);
+  ASSERT_FALSE(records.empty());
+  EXPECT_EQ(records[0].reason, Reason::held_back);
+  const auto retries = timers(chunker.effects, TimerKind::retry);
+  ASSERT_EQ(retries.size(), 1U);
+  const std::int64_t due_us = asked<SetTimer>(chunker.effects)[0].due_us;
+  EXPECT_GT(due_us, 0);
+  EXPECT_LE(due_us, 200'002) << "held no longer than hold_us_max after its arrival";
+  chunker.now_us = 200'002;
+  chunker.on(retries[0]);
+  EXPECT_EQ(chunker.targets(), (std::vector<std::uint32_t>{0}));
+}
+
+/// Keeps what it was asked with and takes the first rank with room.
+class ListeningRouter final : public PrefillRouter {
+public:
+  explicit ListeningRouter(std::vector<RankView>& seen, std::vector<std::uint64_t>& sessions)
+      : seen_(seen), sessions_(sessions) {}
+  Decision<Placement> route(const PlacementQuery& query, std::span<const RankView> ranks,
+                            const PolicyContext&) noexcept override {
+    seen_.assign(ranks.begin(), ranks.end());
+    sessions_.push_back(query.request.session_hash);
+    return {Placement{ranks[0].rank.rank, {}}, Reason::lowest_score};
+  }
+
+private:
+  std::vector<RankView>& seen_;
+  std::vector<std::uint64_t>& sessions_;
+};
+
+TEST(PrefillStage, RoutersSeeTokensOfTheQueueAndTheSession) {
+  std::vector<RankView> seen;
+  std::vector<std::uint64_t> sessions;
+  PolicyRegistry registry;
+  register_builtin_policies(registry);
+  registry.add("prefill_router", "listening", [&](OptionTable) -> Result<std::unique_ptr<Policy>> {
+    return std::unique_ptr<Policy>(std::make_unique<ListeningRouter>(seen, sessions));
+  });
+  PolicySet set;
+  set.kinds["prefill_router"].policy = "listening";
+  ChunkerBench chunker(set, registry);
+  chunker.on(up(0, Role::both));
+  const auto submit = [&](std::uint64_t id, const char* tenant) {
+    Submit event;
+    event.ref = ref(id);
+    event.tenant = tenant;
+    event.work = work(10, 4);
+    chunker.on(event);
+  };
+  submit(1, "alice");
+  submit(2, "bob");
+  submit(3, "alice");
+  EXPECT_EQ(seen[0].queued, 2);
+  EXPECT_EQ(seen[0].queued_tokens, 20);
+  EXPECT_EQ(seen[0].uncached_tokens, 20);
+  submit(4, "");
+  ASSERT_EQ(sessions.size(), 4U);
+  EXPECT_EQ(sessions[0], sessions[2]) << "a tenant is one session";
+  EXPECT_NE(sessions[0], sessions[1]);
+  EXPECT_NE(sessions[3], 0U) << "a request without a name is a session of its own";
+}
+
 /// Requests in the order in which they were given to ranks.
 class FairBench : public ChunkerBench {
 public:
