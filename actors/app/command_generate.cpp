@@ -16,8 +16,8 @@
 #include <nlohmann/json.hpp>
 
 #include <cstdio>
-#include <utility>
 #include <unistd.h>
+#include <utility>
 
 namespace troupe::app {
 
@@ -115,8 +115,8 @@ int tell_error(const Json& line) {
 class Session {
 public:
   Session(JobSetup setup, std::vector<OpenedRank> ranks, const GenerateArguments& arguments)
-      : arguments_(arguments), is_chat_(setup.text.format.has_value()),
-        printer_(arguments.common), talk_(is_chat_, arguments.max_tokens) {
+      : arguments_(arguments), is_chat_(setup.text.format.has_value()), printer_(arguments.common),
+        talk_(is_chat_, arguments.max_tokens) {
     SystemOptions options;
     options.config = std::move(setup.config);
     options.config.journal.sync = JournalSync::line;

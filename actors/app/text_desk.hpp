@@ -26,9 +26,9 @@ struct TextOptions {
   std::optional<text::ChatFormat> format; ///< None: chat requests are refused.
   std::string job_id;
   std::int64_t created_s = 0;
-  std::uint64_t seed = 1;       ///< cluster.seed
-  std::int64_t vocab = 0;       ///< Rows of the model's embedding.
-  std::int64_t context_max = 0; ///< Tokens of prompt and answer.
+  std::uint64_t seed = 1;            ///< cluster.seed
+  std::int64_t vocab = 0;            ///< Rows of the model's embedding.
+  std::int64_t context_max = 0;      ///< Tokens of prompt and answer.
   std::vector<std::int32_t> eos_ids; ///< End of sequence; not drawn before min_tokens.
   // For fields a request leaves out.
   double temperature = 1.0;

@@ -121,7 +121,7 @@ bool Simulator::step() {
   handle(mail);
   if (immediate_) {
     busy_ = static_cast<Node>(-1);
-    if (!boxes_[node].empty()) turns_.push_back(node);
+    if (!boxes_[node].empty()) turns_.push_front(node);
   }
   look(node);
   return true;

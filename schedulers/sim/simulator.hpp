@@ -1,7 +1,7 @@
 // All stages of a system over virtual time: a network, ranks with a cost model, faults.
 //
 // The same options and seed give the same trace. A delay of 0 delivers messages at the instant they
-// were sent, one of each receiver after the other: the order of the actors under virtual time.
+// were sent, to one receiver after the other, all its mail at a time: as actors in virtual time.
 
 #pragma once
 

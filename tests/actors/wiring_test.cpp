@@ -73,7 +73,7 @@ app::EngineWrap failing(const std::string& victim, std::uint32_t lives, int step
 
 JobRun run_job(const app::SystemConfig& config, int count, const actors::StageTap& tap = {},
                const app::EngineWrap& wrap = {}) {
-  DeterministicSystem system({config, {}, tap, 16, wrap}, kModel);
+  DeterministicSystem system({config, {}, tap, 16, {}, wrap}, kModel);
   for (int i = 0; i < count; ++i)
     system.job().push(text::Endpoint::completions, body(i));
   system.job().close();
@@ -175,7 +175,7 @@ TEST(Wiring, ALostRankGivesTheSameEventsEachTime) {
 }
 
 TEST(Wiring, WithoutDecodeRankTheJobEndsSoonAndLeavesItsLines) {
-  DeterministicSystem system({null_config(1, 1, 0), {}, {}, 16, failing("decode-0", 100, 5)},
+  DeterministicSystem system({null_config(1, 1, 0), {}, {}, 16, {}, failing("decode-0", 100, 5)},
                              kModel);
   for (int i = 0; i < 100; ++i)
     system.job().push(text::Endpoint::completions, body(i));

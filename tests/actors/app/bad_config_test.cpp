@@ -207,6 +207,12 @@ std::vector<BadText> bad_policies() {
       {"policy_empty",
        named + "[queue]\npolicy = \"\"\n",
        {"p.toml:3: queue.policy", "valid here:"}},
+  };
+}
+
+std::vector<BadText> bad_options() {
+  const std::string named = "name = \"n\"\n";
+  return {
       {"option_unknown",
        named + "[prefill_chunker]\npolicy = \"time_budget\"\nbudget_su = 5\n",
        {"p.toml:4: prefill_chunker.budget_su: unknown key", "\"budget_us\""}},
@@ -269,6 +275,8 @@ TEST_P(BadPolicies, GiveOneMessage) {
   EXPECT_TRUE(outcome.set.kinds.empty()) << "all or nothing";
 }
 
+INSTANTIATE_TEST_SUITE_P(Options, BadPolicies, testing::ValuesIn(bad_options()),
+                         [](const auto& tested) { return tested.param.name; });
 INSTANTIATE_TEST_SUITE_P(Policies, BadPolicies, testing::ValuesIn(bad_policies()),
                          [](const auto& tested) { return tested.param.name; });
 

@@ -171,7 +171,10 @@ TEST(Incarnation, Rank) {
   rank.on(Reserve{kCurrent, here, HandoffId{5}, 8, 1'000'000});
   ASSERT_EQ(sent<Reserved>(rank.effects).size(), 1U);
 
-  rank.expect_dropped(Assign{ref(2), old, work(4, 4)}, "Assign");
+  rank.on(Assign{ref(2), old, work(4, 4)});
+  EXPECT_EQ(rank.effects.list().size(), 1U) << "Assign";
+  EXPECT_EQ(asked<Forget>(rank.effects).at(0).ref, ref(2)) << "its work was kept for nothing";
+  rank.expect_dropped(Assign{kCurrent, old, work(4, 4)}, "Assign of a request that is here");
   rank.expect_dropped(RunChunks{old, 1, {}}, "RunChunks");
   rank.expect_dropped(Reserve{ref(3), old, HandoffId{6}, 8, 1'000'000}, "Reserve");
   rank.expect_dropped(Renew{kCurrent, old, HandoffId{5}, 1'000'000}, "Renew");

@@ -117,7 +117,8 @@ TEST_P(QueueKind, ForeignStateIsIgnored) {
 }
 
 INSTANTIATE_TEST_SUITE_P(All, QueueKind,
-                         ::testing::Combine(::testing::Values("fcfs", "sjf", "weighted_fair"),
+                         ::testing::Combine(::testing::Values("fcfs", "sjf", "bucket", "slack",
+                                                              "weighted_fair"),
                                             ::testing::Values(0, 30)));
 
 // -- fcfs and sjf
