@@ -12,7 +12,8 @@ namespace {
 void flatten(const ConfigNode& table, const std::string& kind, const std::string& prefix,
              OptionTable& options, std::vector<ConfigError>& errors);
 
-/// One option. Lists become numbered keys: filters = ["alive"] is "filters.0".
+/// One option. A list becomes numbered keys: filters = ["alive"] is "filters[0]"; below a table
+/// there are no lists, because its keys may be names that the user chose.
 void flatten_value(const ConfigNode& node, const std::string& kind, const std::string& name,
                    OptionTable& options, std::vector<ConfigError>& errors) {
   const std::string where = node.file + ":" + std::to_string(node.line);
@@ -35,12 +36,17 @@ void flatten_value(const ConfigNode& node, const std::string& kind, const std::s
     flatten(node, kind, name + ".", options, errors);
     break;
   case NodeKind::array:
+    if (name.find('.') != std::string::npos) {
+      errors.push_back({node.file, node.line, kind + "." + name,
+                        "found " + node.shown() + ", expected true, false, a number or a text"});
+      break;
+    }
     if (node.items.empty()) {
       errors.push_back({node.file, node.line, kind + "." + name,
                         "found an empty list; leave it out for the default"});
     }
     for (std::size_t i = 0; i < node.items.size(); ++i) {
-      flatten_value(node.items[i], kind, name + "." + std::to_string(i), options, errors);
+      flatten_value(node.items[i], kind, name + "[" + std::to_string(i) + "]", options, errors);
     }
     break;
   default:

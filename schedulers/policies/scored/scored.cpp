@@ -15,9 +15,9 @@ namespace {
 
 constexpr std::int64_t kOne = 1'000'000;
 
-/// "key.0", "key.1", ... as far as they are there, or "key.N.member".
+/// The keys of a list: "key[0]", "key[1]", ... or of tables "key[0].member".
 std::string entry(const char* key, std::size_t index, const char* member = "") {
-  return std::string(key) + '.' + std::to_string(index) + member;
+  return std::string(key) + '[' + std::to_string(index) + ']' + member;
 }
 
 bool passes(const PlacementQuery& query, const RankView& rank, const ScoredOptions& options) {

@@ -412,13 +412,13 @@ TEST_F(PolicyFile, ComposesARouterFromParts) {
   ASSERT_TRUE(outcome.ok()) << error_lines(outcome.errors);
   const auto& options = outcome.set.kinds.at("prefill_router").options.values();
   EXPECT_EQ(options.size(), 7U);
-  EXPECT_EQ(std::get<std::string>(options.at("filters.1").value), "has_room");
-  EXPECT_EQ(std::get<std::string>(options.at("score.1.by").value), "session");
-  EXPECT_EQ(options.at("score.1.by").where, "p.toml:10");
+  EXPECT_EQ(std::get<std::string>(options.at("filters[1]").value), "has_room");
+  EXPECT_EQ(std::get<std::string>(options.at("score[1].by").value), "session");
+  EXPECT_EQ(options.at("score[1].by").where, "p.toml:10");
   std::string wrong = text;
   wrong.replace(wrong.find("session"), 7, "sesion");
   const std::string message = refusal(wrong);
-  EXPECT_EQ(message.rfind("p.toml:10: prefill_router.score.1.by: found \"sesion\"", 0), 0U)
+  EXPECT_EQ(message.rfind("p.toml:10: prefill_router.score[1].by: found \"sesion\"", 0), 0U)
       << message;
 }
 
@@ -460,7 +460,7 @@ TEST_F(PolicyFile, RefusesWithPlaceAndNearestName) {
           .find("p.toml:4: queue.weights.a: found \"x\", expected a number from 0.001 to 1000"),
       std::string::npos);
   EXPECT_NE(refusal("name = \"n\"\n[queue]\npolicy = \"fcfs\"\nx = [1]\n")
-                .find("p.toml:4: queue.x.0: unknown key"),
+                .find("p.toml:4: queue.x[0]: unknown key"),
             std::string::npos);
   EXPECT_NE(refusal("name = \"n\"\n[queue]\npolicy = \"fcfs\"\nx = []\n").find("an empty list"),
             std::string::npos);

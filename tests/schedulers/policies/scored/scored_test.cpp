@@ -22,7 +22,7 @@ OptionValue number(double value) { return {value, "p.toml:6"}; }
 
 /// Adds [[score]] number `index`.
 void add_score(OptionTable& table, int index, const std::string& by, double weight) {
-  const std::string key = "score." + std::to_string(index);
+  const std::string key = "score[" + std::to_string(index) + "]";
   table.set(key + ".by", text(by));
   table.set(key + ".weight", number(weight));
 }
@@ -107,8 +107,8 @@ TEST(Scored, LocalHitsAndSessions) {
 TEST(Scored, PickOfTwoAndBalancerTerms) {
   OptionTable table("decode_balancer");
   table.set("pick", text("two_choices"));
-  table.set("filters.0", text("alive"));
-  table.set("filters.1", text("headroom"));
+  table.set("filters[0]", text("alive"));
+  table.set("filters[1]", text("headroom"));
   add_score(table, 0, "least_count", 1.0);
   ScoredBalancer policy(scored_balancer_options(table));
   ASSERT_TRUE(table.finish().ok());
@@ -136,13 +136,13 @@ TEST(Scored, WrongNamesAreRefusedWithTheValidOnes) {
     scored_router_options(table);
     return table.finish().error().message;
   };
-  EXPECT_EQ(refusal("filters.0", text("alife")),
-            "p.toml:5: prefill_router.filters.0: found \"alife\", expected one of \"alive\", "
+  EXPECT_EQ(refusal("filters[0]", text("alife")),
+            "p.toml:5: prefill_router.filters[0]: found \"alife\", expected one of \"alive\", "
             "\"has_room\", \"headroom\"");
-  EXPECT_NE(refusal("score.0.by", text("least_wrok")).find("\"least_work\""), std::string::npos);
-  EXPECT_NE(refusal("score.0.weight", number(-1)).find("from 0 to 1000"), std::string::npos);
+  EXPECT_NE(refusal("score[0].by", text("least_wrok")).find("\"least_work\""), std::string::npos);
+  EXPECT_NE(refusal("score[0].weight", number(-1)).find("from 0 to 1000"), std::string::npos);
   EXPECT_NE(refusal("pick", text("worst")).find("\"two_choices\""), std::string::npos);
-  EXPECT_NE(refusal("score.1.by", text("least_work")).find("unknown key"), std::string::npos)
+  EXPECT_NE(refusal("score[1].by", text("least_work")).find("unknown key"), std::string::npos)
       << "terms are numbered without gaps";
 }
 
