@@ -105,24 +105,6 @@ TEST(Metrics, ValuesAreThoseOfTheSummary) {
   EXPECT_EQ(metrics.sum("vllm:cache_config_info", R"(block_size="64")"), 2);
 }
 
-TEST(Metrics, PreemptionsUnderPressureAreCounted) {
-  BatchFolder job;
-  job.model = bundled_model();
-  job.write_input(BatchFolder::completions(24, 120));
-  for (const char* set : {"kv.block_tokens=16", "kv.memory=\"448KiB\"", "kv.reserve_quantile=0.3",
-                          "limits.sequences_max=8"}) {
-    job.flags.emplace_back("--set");
-    job.flags.emplace_back(set);
-  }
-  const ProcessEnd end = job.run({"--metrics", "m.prom", "--summary", "s.json"});
-  ASSERT_EQ(end.code, 0) << end.err;
-  const PrometheusText metrics = read_metrics(job);
-  EXPECT_TRUE(metrics.faults.empty());
-  expect_equal_to_summary(metrics, Json::parse(job.files.read("s.json")));
-  EXPECT_GT(metrics.sum("vllm:num_preemptions_total"), 0);
-  EXPECT_GT(metrics.sum("troupe_retries_total") + metrics.sum("troupe_attempts_total"), 24);
-}
-
 TEST(Metrics, AFinishedJobHasItsLinesInThem) {
   BatchFolder job;
   job.use_null_device();
