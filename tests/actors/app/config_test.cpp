@@ -156,7 +156,10 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"far_key", "[log]\nqwertyuiop = 1\n", {"log.qwertyuiop", "valid here: level"}},
         BadFile{
             "unknown_table", "[limit]\n", {"dir/my.toml:1: limit: unknown table", "\"limits\""}},
-        BadFile{"table_of_a_later_build", "[metrics]\nfile = \"\"\n", {"metrics: unknown table"}},
+        BadFile{"table_of_a_later_build", "[control]\nsocket = \"\"\n", {"control: unknown table"}},
+        BadFile{"devices_of_two_kinds",
+                "[[rank]]\nname = \"a\"\n[[rank]]\nname = \"b\"\ndevice = \"null\"\n",
+                {"rank.b.device", "\"null\" beside \"cpu\" of a", "one kind of device"}},
         BadFile{"key_outside", "seed = 1\n", {"dir/my.toml:1: seed", "outside of all tables"}},
         BadFile{"table_is_a_value", "kv = 3\n", {"kv: found the integer 3", "a table [kv]"}},
         BadFile{"text_for_integer",
@@ -307,6 +310,7 @@ TEST(ConfigShow, LoadsToTheSame) {
   const ConfigOutcome first = parse_system_config(
       "[sampling]\ntop_p = 0.95\ntemperature = 1\n[kv]\nmemory = 1000000\n[[rank]]\nname = \"x\"\n"
       "device = \"null\"\n[rank.cost_model]\nstep = 5\nnull_speed = 0.1\n[[rank]]\nname = \"y\"\n"
+      "device = \"null\"\n"
       "[policies]\nfile = \"p.toml\"\n[journal]\nsync = \"line\"\n",
       "/some/where.toml");
   ASSERT_TRUE(first.ok()) << error_lines(first.errors);

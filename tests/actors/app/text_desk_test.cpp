@@ -85,6 +85,19 @@ TEST(TextDesk, AMinimumOfTokensHoldsStopStringsBack) {
   EXPECT_EQ(body["choices"][0]["message"]["content"], "1, 2, 3, 4, 5, 6");
 }
 
+TEST(TextDesk, AMinimumOfTokensWithoutATokenToDrawIsRefused) {
+  TextOptions small = options();
+  small.vocab = 4;
+  small.eos_ids = {kEos};
+  TextDesk desk(small, {});
+  const auto refused =
+      desk.render(line(true, chat(R"(,"min_tokens":2,"max_tokens":5,"stop_token_ids":[0,2,3])")));
+  ASSERT_TRUE(refused.answer);
+  const auto error = nlohmann::json::parse(refused.answer->text)["response"];
+  EXPECT_EQ(error["status_code"], 400);
+  EXPECT_EQ(error["body"]["error"]["param"], "stop_token_ids");
+}
+
 TEST(TextDesk, DefaultsOfLengthDependOnTheKindOfRequest) {
   TextDesk desk(options(), {});
   const auto new_tokens = [&](bool is_chat, const std::string& body) {
