@@ -458,6 +458,9 @@ std::vector<ConfigError> apply_override(ConfigNode& root, const ConfigOverride& 
   }
   for (; used + 1 < path.size(); ++used) {
     at = &at->table[path[used]];
+    if (at->file.empty()) { // Made by this override: a message about it names its place.
+      at->file = "--set";
+    }
     if (at->kind != NodeKind::table) {
       return refuse(path[used],
                     "found " + at->shown() + ", expected a table with the key " + path[used + 1]);

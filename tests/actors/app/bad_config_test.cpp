@@ -180,6 +180,7 @@ INSTANTIATE_TEST_SUITE_P(
                             "kv.memory={" + repeated("a.", kDeep) + "a=1}",
                             {"kv.memory", "expected a size"}},
                     BadText{"table_value", "kv.memory={a=1}", {"kv.memory", "expected a size"}},
+                    BadText{"table_unknown", "limit.x=1", {"--set: limit: unknown", "\"limits\""}},
                     BadText{"rank_without_key", "rank.prefill=1", {"expected rank.NAME.key"}},
                     BadText{"rank_unknown", "rank.x.count=1", {"no group of ranks"}},
                     BadText{"rank_key_unknown", "rank.decode.thread=1", {"\"threads\""}}),
