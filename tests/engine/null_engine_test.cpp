@@ -110,7 +110,7 @@ TEST(NullEngine, RefusesOptionsByName) {
   expect(message([](O& o, T&) { o.sequences_max = 0; }), "limits.sequences_max: is 0");
   expect(message([](O& o, T&) { o.step_tokens_max = 0; }), "limits.step_tokens_max: is 0");
   expect(message([](O& o, T&) { o.kv_memory_bytes = 10; }), "kv.memory: is 10 bytes");
-  expect(message([](O& o, T&) { o.model_path = "/nowhere"; }), "/nowhere/config.json");
+  expect(message([](O& o, T&) { o.model_path = "/nowhere"; }), "/nowhere: is not there");
   expect(message([](O&, T& t) { t.pair_ps = -1; }), "cost_model: has a negative");
   expect(message([](O&, T& t) { t.speed = -1; }), "null_speed: is -1");
 }

@@ -391,7 +391,7 @@ TEST(ChatFormat, EveryFlawNamesFileAndKey) {
       {"\"minimal\": 50", "\"minimal\": \"50\"", "effort_names.minimal"},
       {"\"effort_default\": 75", "\"effort_default\": 0", "effort_default"},
       {"\"effort_default\": 75,", "", "effort_default"},
-      {"\"tools_footer\": \"", "\"tools_footer\": 5, \"tools_header\": \"", "tools_footer"},
+      {"\"tools_footer\": \"", "\"tools_footer\": 5, \"tools_header\": \"", "tools_header"},
   };
   for (const auto& flaw : kFlaws) {
     std::string json = good;
