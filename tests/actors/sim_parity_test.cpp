@@ -5,6 +5,7 @@
 #include "engine/model/config.hpp"
 #include "schedulers/sim/simulator.hpp"
 #include "tests/support/deterministic_system.hpp"
+#include "tests/support/rank_groups.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -25,23 +26,10 @@ namespace fs = std::filesystem;
 
 const std::string kModel = std::string(TROUPE_SOURCE_DIR) + "/examples/models/nano-v4.1";
 
-app::SystemConfig null_config(std::int64_t prefill, std::int64_t decode, std::int64_t both) {
-  app::SystemConfig config;
-  config.ranks.clear();
-  const auto add = [&](const char* name, sched::Role role, std::int64_t count) {
-    if (count == 0) return;
-    app::RankGroupConfig group;
-    group.name = name;
-    group.role = role;
-    group.count = count;
-    group.device = "null";
-    group.cost_model.null_speed = 1.0;
-    config.ranks.push_back(group);
-  };
-  add("prefill", sched::Role::prefill, prefill);
-  add("decode", sched::Role::decode, decode);
-  add("both", sched::Role::both, both);
-  config.kv.memory_bytes = 96 << 10; // So that requests wait for room.
+/// Little memory, so that requests wait for room.
+app::SystemConfig tight_config(std::int64_t prefill, std::int64_t decode, std::int64_t both) {
+  app::SystemConfig config = null_config(prefill, decode, both);
+  config.kv.memory_bytes = 96 << 10;
   config.limits.sequences_max = 6;
   return config;
 }
@@ -181,11 +169,11 @@ void expect_parity(const app::SystemConfig& config, int count) {
   }
 }
 
-TEST(SimParity, SplitRanksDecideTheSame) { expect_parity(null_config(2, 3, 0), 80); }
+TEST(SimParity, SplitRanksDecideTheSame) { expect_parity(tight_config(2, 3, 0), 80); }
 
-TEST(SimParity, RanksOfBothRolesDecideTheSame) { expect_parity(null_config(0, 0, 2), 80); }
+TEST(SimParity, RanksOfBothRolesDecideTheSame) { expect_parity(tight_config(0, 0, 2), 80); }
 
-TEST(SimParity, MixedRolesDecideTheSame) { expect_parity(null_config(1, 1, 1), 80); }
+TEST(SimParity, MixedRolesDecideTheSame) { expect_parity(tight_config(1, 1, 1), 80); }
 
 } // namespace
 } // namespace troupe::test

@@ -3,6 +3,7 @@
 
 #include "tests/support/deterministic_system.hpp"
 #include "tests/support/faulty_engine.hpp"
+#include "tests/support/rank_groups.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -17,27 +18,6 @@ namespace troupe::test {
 namespace {
 
 const std::string kModel = std::string(TROUPE_SOURCE_DIR) + "/examples/models/nano-v4.1";
-
-/// `prefill` and `decode` ranks, or `both` ones, on the null device.
-app::SystemConfig null_config(std::int64_t prefill, std::int64_t decode, std::int64_t both) {
-  app::SystemConfig config;
-  config.ranks.clear();
-  const auto add = [&](const char* name, sched::Role role, std::int64_t count) {
-    if (count == 0) return;
-    app::RankGroupConfig group;
-    group.name = name;
-    group.role = role;
-    group.count = count;
-    group.device = "null";
-    group.cost_model.null_speed = 1.0;
-    config.ranks.push_back(group);
-  };
-  add("prefill", sched::Role::prefill, prefill);
-  add("decode", sched::Role::decode, decode);
-  add("both", sched::Role::both, both);
-  config.kv.memory_bytes = 8LL << 20;
-  return config;
-}
 
 std::string body(int i) {
   return fmt::format(

@@ -1,7 +1,8 @@
 // Answers do not depend on how they were scheduled: step budgets, sequences per rank, ranks and
 // roles, order of arrival and threads give the same tokens and the same log-probability bits.
 
-#include "tests/support/live_system.hpp"
+#include "tests/support/eval_requests.hpp"
+#include "tests/support/rank_groups.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <iostream>
 
 namespace troupe::test {
@@ -36,32 +36,8 @@ struct Combination {
   }
 };
 
-/// Prompts of the evaluation set: greedy and seeded by turns, log-probabilities of two tokens.
 std::vector<Request> requests() {
-  std::ifstream in(kModel + "/eval.batch.jsonl");
-  std::vector<Request> out;
-  std::string text;
-  for (int i = 0; std::getline(in, text) && static_cast<std::int64_t>(out.size()) < kPrompts; ++i) {
-    if (i % 7 != 0) continue; // From all over the set.
-    const auto line = nlohmann::ordered_json::parse(text);
-    auto body = line["body"];
-    const bool chat = line["url"] == "/v1/chat/completions";
-    body["max_tokens"] = 24;
-    if (out.size() % 2 == 1) {
-      body["temperature"] = 1.0;
-      body["top_p"] = 0.95;
-      body["seed"] = 1000 + i;
-    }
-    if (chat) {
-      body["logprobs"] = true;
-      body["top_logprobs"] = 2;
-    } else {
-      body["logprobs"] = 2;
-    }
-    out.emplace_back(chat ? text::Endpoint::chat_completions : text::Endpoint::completions,
-                     body.dump());
-  }
-  return out;
+  return eval_requests(kModel, kPrompts, [](auto& body, auto, auto) { body["max_tokens"] = 24; });
 }
 
 app::SystemConfig config_of(const Combination& c) {
@@ -71,20 +47,14 @@ app::SystemConfig config_of(const Combination& c) {
   config.limits.step_tokens_max = kStepTokens[c.step_tokens];
   config.limits.sequences_max = kSequences[c.sequences];
   config.ranks.clear();
-  const auto add = [&](const char* name, sched::Role role, std::int64_t count) {
-    app::RankGroupConfig group;
-    group.name = name;
-    group.role = role;
-    group.count = count;
-    group.threads = c.threads;
-    config.ranks.push_back(group);
-  };
   if (c.ranks == 0) {
-    add("both", sched::Role::both, 1);
+    add_ranks(config, sched::Role::both, 1);
   } else {
-    add("prefill", sched::Role::prefill, c.ranks == 1 ? 1 : 2);
-    add("decode", sched::Role::decode, c.ranks == 1 ? 1 : 3);
+    add_ranks(config, sched::Role::prefill, c.ranks == 1 ? 1 : 2);
+    add_ranks(config, sched::Role::decode, c.ranks == 1 ? 1 : 3);
   }
+  for (app::RankGroupConfig& group : config.ranks)
+    group.threads = c.threads;
   return config;
 }
 

@@ -2,7 +2,8 @@
 // answer equals the undisturbed one, tokens and log-probability bits.
 
 #include "tests/actors/app/temporary_folder.hpp"
-#include "tests/support/live_system.hpp"
+#include "tests/support/eval_requests.hpp"
+#include "tests/support/rank_groups.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -10,7 +11,6 @@
 
 #include <atomic>
 #include <cstdlib>
-#include <fstream>
 #include <map>
 #include <sys/wait.h>
 
@@ -21,34 +21,13 @@ const std::string kModel = std::string(TROUPE_SOURCE_DIR) + "/examples/models/na
 constexpr std::int64_t kPrompts = 50;
 constexpr std::int64_t kPreemptionsAtLeast = 10;
 
-/// Prompts from all over the evaluation set, greedy and seeded by turns. The first answers end by
-/// themselves and are short, the others go on to their limit: more than was to be expected.
+/// The first answers end by themselves and are short, the others go on to their limit: more than
+/// was to be expected.
 std::vector<Request> requests() {
-  std::ifstream in(kModel + "/eval.batch.jsonl");
-  std::vector<Request> out;
-  std::string text;
-  for (int i = 0; std::getline(in, text) && static_cast<std::int64_t>(out.size()) < kPrompts; ++i) {
-    if (i % 7 != 0) continue;
-    const auto line = nlohmann::ordered_json::parse(text);
-    auto body = line["body"];
-    body["max_tokens"] = 64 + i * 5 % 63;
-    if (out.size() >= 16) body["ignore_eos"] = true;
-    if (out.size() % 2 == 1) {
-      body["temperature"] = 1.0;
-      body["top_p"] = 0.95;
-      body["seed"] = 1000 + i;
-    }
-    const bool chat = line["url"] == "/v1/chat/completions";
-    if (chat) {
-      body["logprobs"] = true;
-      body["top_logprobs"] = 2;
-    } else {
-      body["logprobs"] = 2;
-    }
-    out.emplace_back(chat ? text::Endpoint::chat_completions : text::Endpoint::completions,
-                     body.dump());
-  }
-  return out;
+  return eval_requests(kModel, kPrompts, [](auto& body, std::int64_t index, std::int64_t line) {
+    body["max_tokens"] = 64 + line * 5 % 63;
+    if (index >= 16) body["ignore_eos"] = true;
+  });
 }
 
 /// Eight slots, and blocks for about three average requests of the job.
@@ -60,12 +39,8 @@ app::SystemConfig config_of(const std::vector<sched::Role>& roles, bool tight) {
   config.kv.reserve_quantile = 0.3;
   config.limits.sequences_max = 8;
   config.ranks.clear();
-  for (const sched::Role role : roles) {
-    app::RankGroupConfig group;
-    group.name = sched::role_name(role);
-    group.role = role;
-    config.ranks.push_back(group);
-  }
+  for (const sched::Role role : roles)
+    add_ranks(config, role, 1);
   return config;
 }
 

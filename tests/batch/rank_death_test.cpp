@@ -1,14 +1,15 @@
 // A rank dies at each point of a request's life, in a running system on the bundled model: every
 // answer is that of the undisturbed run, and nothing is held afterwards.
 
+#include "tests/support/eval_requests.hpp"
 #include "tests/support/rank_drill.hpp"
+#include "tests/support/rank_groups.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <fstream>
 #include <iostream>
 
 namespace troupe::test {
@@ -26,31 +27,11 @@ struct Cluster {
   std::int64_t both = 0;
 };
 
-/// Prompts from all over the evaluation set: greedy and seeded by turns, with log-probabilities.
 std::vector<Request> requests() {
-  std::ifstream in(kModel + "/eval.batch.jsonl");
-  std::vector<Request> out;
-  std::string text;
-  for (int i = 0; std::getline(in, text) && static_cast<std::int64_t>(out.size()) < kPrompts; ++i) {
-    if (i % 7 != 0) continue;
-    const auto line = nlohmann::ordered_json::parse(text);
-    auto body = line["body"];
-    const bool chat = line["url"] == "/v1/chat/completions";
+  return eval_requests(kModel, kPrompts, [](auto& body, auto, auto) {
     body["max_tokens"] = kNewTokens;
     body["ignore_eos"] = true;
-    if (out.size() % 2 == 1) {
-      body["temperature"] = 1.0;
-      body["seed"] = 1000 + i;
-    }
-    if (chat) {
-      body["logprobs"] = true;
-    } else {
-      body["logprobs"] = 1;
-    }
-    out.emplace_back(chat ? text::Endpoint::chat_completions : text::Endpoint::completions,
-                     body.dump());
-  }
-  return out;
+  });
 }
 
 app::SystemConfig config_of(const Cluster& cluster) {
@@ -64,17 +45,9 @@ app::SystemConfig config_of(const Cluster& cluster) {
   config.limits.attempts_max = 20; // A machine busy with other things must not exhaust them.
   config.limits.lease_ms = 2000;
   config.ranks.clear();
-  const auto add = [&](const char* name, sched::Role role, std::int64_t count) {
-    if (count == 0) return;
-    app::RankGroupConfig group;
-    group.name = name;
-    group.role = role;
-    group.count = count;
-    config.ranks.push_back(group);
-  };
-  add("prefill", sched::Role::prefill, cluster.prefill);
-  add("decode", sched::Role::decode, cluster.decode);
-  add("both", sched::Role::both, cluster.both);
+  add_ranks(config, sched::Role::prefill, cluster.prefill);
+  add_ranks(config, sched::Role::decode, cluster.decode);
+  add_ranks(config, sched::Role::both, cluster.both);
   return config;
 }
 

@@ -4,13 +4,13 @@
 
 #include "actors/app/bench_scheduler.hpp"
 #include "actors/app/config_sim.hpp"
+#include "tests/support/seeds.hpp"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -39,11 +39,9 @@ Total run_seeds(const std::string& name, std::uint64_t first, std::uint64_t last
   const Scenario scenario = load(name);
   Total total;
   if (::testing::Test::HasFailure()) return total;
-  if (const char* others = std::getenv("TROUPE_SEEDS")) {
-    char* rest = nullptr;
-    first = last = std::strtoull(others, &rest, 10);
-    if (rest[0] == '.' && rest[1] == '.') last = std::strtoull(rest + 2, nullptr, 10);
-  }
+  const test::Seeds seeds = test::seeds_or(first, last);
+  first = seeds.first;
+  last = seeds.last;
   for (std::uint64_t seed = first; seed <= last; ++seed) {
     const SeedResult result = run_seed(scenario, seed);
     EXPECT_TRUE(result.ok()) << result.problem << "\nrepeat: build/troupe sim run tests/sim/"
@@ -120,7 +118,7 @@ void faults_on_4_and_4(std::uint64_t last) {
   std::printf("%llu seeds, three runs each, %.1f s\n", static_cast<unsigned long long>(last),
               seconds);
   std::printf("%s", app::bench_text(app::bench_scheduler(3)).c_str());
-  if (std::getenv("TROUPE_SEEDS") != nullptr) return;
+  if (test::seeds_or(0, 0).are_given) return;
   EXPECT_EQ(total.runs, static_cast<std::int64_t>(last));
   EXPECT_GT(total.ok, total.requests / 2);
   EXPECT_GT(total.retried, 0);

@@ -4,11 +4,11 @@
 // Seeds are fixed. A failure prints the command that repeats it; TROUPE_SEEDS=A..B runs others.
 
 #include "schedulers/sim/scenario.hpp"
+#include "tests/support/seeds.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 
 namespace troupe::sim {
@@ -106,21 +106,11 @@ struct Seen {
   }
 };
 
-/// Seeds of the environment, or those given. Totals are judged for the fixed seeds only.
-bool other_seeds(std::uint64_t& first, std::uint64_t& last) {
-  const char* text = std::getenv("TROUPE_SEEDS");
-  if (text == nullptr) return false;
-  char* rest = nullptr;
-  first = std::strtoull(text, &rest, 10);
-  last = rest[0] == '.' && rest[1] == '.' ? std::strtoull(rest + 2, nullptr, 10) : first;
-  return true;
-}
-
-Seen run_seeds(std::uint64_t first, std::uint64_t last, bool trouble) {
+Seen run_seeds(const test::Seeds& seeds, bool trouble) {
   Seen seen;
-  std::printf("seeds %llu to %llu\n", static_cast<unsigned long long>(first),
-              static_cast<unsigned long long>(last));
-  for (std::uint64_t seed = first; seed <= last; ++seed) {
+  std::printf("seeds %llu to %llu\n", static_cast<unsigned long long>(seeds.first),
+              static_cast<unsigned long long>(seeds.last));
+  for (std::uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
     Scenario scenario = small_cluster(seed);
     if (trouble) add_trouble(scenario);
     const SeedResult result = run_seed(scenario, seed);
@@ -152,11 +142,9 @@ Seen run_seeds(std::uint64_t first, std::uint64_t last, bool trouble) {
 }
 
 TEST(PipelineSim, FaultFreeSeeds) {
-  std::uint64_t first = 1;
-  std::uint64_t last = 300;
-  const bool others = other_seeds(first, last);
-  const Seen seen = run_seeds(first, last, false);
-  if (others) return;
+  const test::Seeds seeds = test::seeds_or(1, 300);
+  const Seen seen = run_seeds(seeds, false);
+  if (seeds.are_given) return;
   EXPECT_GT(seen.ok, 0);
   EXPECT_GT(seen.never_fits, 0);
   EXPECT_GT(seen.cancelled, 0);
@@ -165,11 +153,9 @@ TEST(PipelineSim, FaultFreeSeeds) {
 }
 
 TEST(PipelineSim, SeedsWithLossesFailuresAndKills) {
-  std::uint64_t first = 1001;
-  std::uint64_t last = 1500;
-  const bool others = other_seeds(first, last);
-  const Seen seen = run_seeds(first, last, true);
-  if (others) return;
+  const test::Seeds seeds = test::seeds_or(1001, 1500);
+  const Seen seen = run_seeds(seeds, true);
+  if (seeds.are_given) return;
   for (const std::int64_t count :
        {seen.ok, seen.retried, seen.handoffs_retried, seen.refused, seen.stale, seen.exhausted,
         seen.invalid, seen.faults, seen.lost})

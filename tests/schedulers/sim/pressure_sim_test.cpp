@@ -6,6 +6,7 @@
 
 #include "schedulers/sim/scenario.hpp"
 #include "tests/support/exhaustive.hpp"
+#include "tests/support/seeds.hpp"
 #include "tests/support/sim_builder.hpp"
 
 #include <gtest/gtest.h>
@@ -13,7 +14,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
@@ -71,15 +71,11 @@ struct Seen {
 
 Seen run_seeds(std::uint64_t first, std::uint64_t last, const char* filter,
                Scenario (*make)(std::uint64_t)) {
-  if (const char* text = std::getenv("TROUPE_SEEDS")) {
-    char* rest = nullptr;
-    first = std::strtoull(text, &rest, 10);
-    last = rest[0] == '.' && rest[1] == '.' ? std::strtoull(rest + 2, nullptr, 10) : first;
-  }
-  std::printf("seeds %llu to %llu\n", static_cast<unsigned long long>(first),
-              static_cast<unsigned long long>(last));
+  const test::Seeds seeds = test::seeds_or(first, last);
+  std::printf("seeds %llu to %llu\n", static_cast<unsigned long long>(seeds.first),
+              static_cast<unsigned long long>(seeds.last));
   Seen seen;
-  for (std::uint64_t seed = first; seed <= last; ++seed) {
+  for (std::uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
     const SeedResult result = run_seed(make(seed), seed);
     EXPECT_TRUE(result.ok()) << result.problem << "\nrepeat: TROUPE_SEEDS=" << seed
                              << " build/tests/pressure_sim_test --gtest_filter=" << filter;
@@ -110,7 +106,7 @@ TEST(PressureSim, S3S4S11S12EverythingEndsAndPreemptionsStayFew) {
     return scenario;
   });
   EXPECT_EQ(seen.retried, 0) << "a preemption is no lost attempt";
-  if (std::getenv("TROUPE_SEEDS") != nullptr) return;
+  if (test::seeds_or(0, 0).are_given) return;
   EXPECT_GT(seen.preempted, 0);
   EXPECT_GT(seen.outgrown, 0);
   EXPECT_LT(seen.preempted, seen.requests) << "fewer than one a request over all";
@@ -133,7 +129,7 @@ TEST(PressureSim, UnderFaultsToo) {
                        {FaultKind::full, "", {0, 1}, within, {1'000, 100'000}, -1, 0}};
     return scenario;
   });
-  if (std::getenv("TROUPE_SEEDS") != nullptr) return;
+  if (test::seeds_or(0, 0).are_given) return;
   EXPECT_GT(seen.preempted, 0);
   EXPECT_GT(seen.retried, 0);
 }
