@@ -42,9 +42,10 @@ std::uint32_t choice(DecodeBalancer& balancer, const ClusterBuilder& cluster,
 
 TEST(DecodeBalancer, StepTimesOfTheWorkedExample) {
   const CostModel model = sm100_ep4();
+  const ClusterBuilder cluster = example();
   const std::array<double, 3> expected_ms = {14.501, 14.661, 14.453};
   for (std::size_t i = 0; i < 3; ++i) {
-    const RankView& rank = example().ranks()[i];
+    const RankView& rank = cluster.ranks()[i];
     const std::int64_t ps =
         10'260'000'000 + model.decode_load_ps(rank.running, rank.context_tokens);
     EXPECT_NEAR(static_cast<double>(ps) / 1e9, expected_ms[i], 0.0005);
