@@ -23,7 +23,7 @@ int command_inspect(const InspectArguments& arguments) {
   options.sequences_max = loaded.config.limits.sequences_max;
   const auto facts = engine::inspect_checkpoint(folder, options);
   if (!facts) {
-    return fail(kExitFailed, facts.error().message);
+    return fail(exit_code_of(facts.error()), facts.error().message);
   }
   const std::string text =
       arguments.common.json ? engine::inspect_json(*facts) : engine::inspect_text(*facts);

@@ -167,7 +167,7 @@ int command_verify(const VerifyArguments& arguments) {
   }
   const auto verifier = engine::Verifier::open(options);
   if (!verifier) {
-    return fail(kExitFailed, verifier.error().message);
+    return fail(exit_code_of(verifier.error()), verifier.error().message);
   }
   int exit_code = kExitDone;
   for (const std::string& file : files) {

@@ -58,7 +58,7 @@ TEST(Inspect, ReportsSayTheSameInTextAndJson) {
   ASSERT_TRUE(facts.ok());
   const std::string text = inspect_text(*facts);
   for (const char* part : {"layers 12, hidden 256, vocabulary 4096", "ratios 0x2 2x4 1x6", "draft ",
-                           "present, unused", "packed", "everything needed is there"}) {
+                           "present, unused", "packed", "every tensor that is needed is there"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << "\n" << text;
   }
   const auto json = nlohmann::json::parse(inspect_json(*facts));

@@ -162,7 +162,7 @@ TEST_F(CommandLine, InspectReadsHeaders) {
   EXPECT_EQ(text.exit_code, 0) << text.err;
   EXPECT_TRUE(has(text.out, "present, unused"));
   EXPECT_TRUE(Json::parse(run("inspect --json " + kModel).out).is_object());
-  EXPECT_EQ(run("inspect nowhere").exit_code, 1);
+  EXPECT_EQ(run("inspect nowhere").exit_code, 2);
 }
 
 TEST_F(CommandLine, BatchCheckNamesBadLines) {
