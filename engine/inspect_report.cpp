@@ -163,7 +163,8 @@ std::string inspect_text(const InspectFacts& facts) {
   text += names_text("of another dtype or shape", facts.inventory.wrong);
   text += names_text("missing but unused", facts.inventory.missing_unused);
   text += names_text("unknown and unused", facts.inventory.unknown);
-  text += facts.complete() ? "every tensor that is needed is there\n" : "this checkpoint cannot be run\n";
+  text += facts.complete() ? "every tensor that is needed is there\n"
+                           : "this checkpoint cannot be run\n";
   return text;
 }
 

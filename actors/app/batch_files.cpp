@@ -422,6 +422,10 @@ BatchPaths batch_paths(const std::string& input, const std::string& output,
 }
 
 Status check_batch_paths(const BatchPaths& paths) {
+  if (paths.output == "-" || paths.errors == "-") {
+    return {ErrorCode::bad_argument, "-: results go to files with a journal beside them, not to "
+                                     "standard output; name a file"};
+  }
   if (paths.input != "-") {
     Result<LineReader> input = LineReader::open(paths.input, 1);
     if (!input) {

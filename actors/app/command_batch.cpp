@@ -61,8 +61,11 @@ int report(const BatchArguments& arguments, const RunSummary& summary, int exit_
   }
   if (arguments.summary.empty()) return exit_code;
   const Status written = write_summary(summary, arguments.summary);
-  if (!written.ok()) return fail(kExitFailed, written.error().message);
-  return exit_code;
+  if (written.ok()) return exit_code;
+  return fail(kExitFailed,
+              fmt::format("{}; {} lines have their answer, and the same command writes it again",
+                          written.error().message,
+                          summary.requests_succeeded + summary.requests_failed));
 }
 
 ProgressState progress_of(const actors::JobState& state, std::int64_t total) {
@@ -280,6 +283,13 @@ int command_batch(const BatchArguments& arguments) {
   if (!arguments.metrics.empty()) setup->config.metrics.file = arguments.metrics;
   if (const Status ok = check_metrics_path(arguments, setup->config.metrics.file, paths); !ok.ok())
     return fail(kExitRefused, ok.error().message);
+  // A new job's files are made when its model has been loaded; an old one may need no model.
+  std::error_code unknown;
+  Result<std::vector<OpenedRank>> ranks = std::vector<OpenedRank>{};
+  if (!std::filesystem::exists(paths.journal, unknown)) {
+    ranks = open_ranks(setup->config);
+    if (!ranks.ok()) return fail(exit_code_of(ranks.error()), ranks.error().message);
+  }
   auto job = open_job(arguments, *setup, paths);
   if (!job.ok()) {
     return fail(exit_code_of(job.error()), job.error().message);
@@ -296,7 +306,7 @@ int command_batch(const BatchArguments& arguments) {
     return report(arguments, job_summary(facts, paths, RunEnd::already_complete),
                   facts.failed > 0 ? kExitPartial : kExitDone);
   }
-  auto ranks = open_ranks(setup->config);
+  if (ranks->empty()) ranks = open_ranks(setup->config);
   if (!ranks.ok()) return fail(exit_code_of(ranks.error()), ranks.error().message);
   for (const OpenedRank& rank : *ranks) {
     const engine::KvFacts& kv = rank.engine->kv();

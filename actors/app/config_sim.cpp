@@ -20,6 +20,7 @@ using sim::Range;
 
 constexpr Range kMicros = {0, 1'000'000'000'000};
 constexpr Range kPermille = {0, 1000};
+constexpr std::int64_t kLossMax = 900; ///< Beyond, repeats come through too rarely to wait for.
 constexpr Range kTokens = {1, 1 << 24};
 constexpr Range kCount = {0, 1'000'000};
 constexpr std::int64_t kRanksMax = 4096;
@@ -304,7 +305,14 @@ void bind_rates(TableReader& root, sim::Scenario& scenario, Errors& errors) {
     TableReader reader(root.table("network"), "network.", errors);
     reader.range("delay_us_min", scenario.network.delay_us_min, kMicros);
     reader.range("delay_us_max", scenario.network.delay_us_max, {1, kMicros.high});
-    reader.range("loss_permille", scenario.network.loss_permille, {-1000, 1000});
+    reader.range("loss_permille", scenario.network.loss_permille, {-1000, kLossMax});
+    if (const ConfigNode* highest = reader.find("delay_us_max");
+        highest != nullptr &&
+        scenario.network.delay_us_min.high > scenario.network.delay_us_max.low)
+      reader.fail(*highest, "delay_us_max",
+                  fmt::format("found {}, expected at least delay_us_min, up to {}",
+                              scenario.network.delay_us_max.low,
+                              scenario.network.delay_us_min.high));
   }
   TableReader reader(root.table("engine"), "engine.", errors);
   constexpr Range kRate = {-1000, 1000};

@@ -168,7 +168,10 @@ struct JournalStore::State {
     if (!pages.step()) return failure("check");
     if (const std::string found = pages.text(0); found != "ok") return damaged(found);
     Statement rows(db, kContradictions);
-    if (!rows.step()) return failure("check");
+    if (!rows.step()) {
+      // A table or column is not there: SQLite sees nothing wrong with such a file.
+      return sqlite3_errcode(db) == SQLITE_ERROR ? damaged(sqlite3_errmsg(db)) : failure("check");
+    }
     if (rows.integer(0) == 0) return {};
     return damaged(std::to_string(rows.integer(0)) + " rows contradict the others");
   }

@@ -15,6 +15,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <optional>
 #include <set>
 
@@ -231,8 +232,9 @@ sched::Work TextDesk::work_of(const Line& line, std::vector<std::int32_t> prompt
   sched::Sampling& sampling = work.sampling;
   sampling.temperature_bits = std::bit_cast<std::uint32_t>(
       static_cast<float>(body.temperature.value_or(options_.temperature)));
-  sampling.top_p_bits =
-      std::bit_cast<std::uint32_t>(static_cast<float>(body.top_p.value_or(options_.top_p)));
+  // A share too small for a float32 still means the likeliest token, not none.
+  sampling.top_p_bits = std::bit_cast<std::uint32_t>(std::max(
+      static_cast<float>(body.top_p.value_or(options_.top_p)), std::numeric_limits<float>::min()));
   sampling.top_k = static_cast<std::int32_t>(
       std::min<std::int64_t>(body.top_k.value_or(options_.top_k), options_.vocab));
   sampling.seed = body.seed ? *body.seed : derived_seed(options_.seed, line.job.custom_id, choice);

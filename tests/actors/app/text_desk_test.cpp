@@ -85,6 +85,13 @@ TEST(TextDesk, AMinimumOfTokensHoldsStopStringsBack) {
   EXPECT_EQ(body["choices"][0]["message"]["content"], "1, 2, 3, 4, 5, 6");
 }
 
+TEST(TextDesk, AShareBelowEveryFloatIsTheSmallestOne) {
+  TextDesk desk(options(), {});
+  const auto outcome = desk.render(line(true, chat(R"(,"top_p":1e-50)")));
+  ASSERT_EQ(outcome.choices.size(), 1U);
+  EXPECT_EQ(outcome.choices[0].work.sampling.top_p_bits, 0x00800000U);
+}
+
 TEST(TextDesk, AMinimumOfTokensWithoutATokenToDrawIsRefused) {
   TextOptions small = options();
   small.vocab = 4;
