@@ -102,7 +102,7 @@ std::string check_endings(const Report& report, const Expect& expect) {
   if (expect.endings.empty()) return {};
   for (const auto& [code, count] : report.endings) {
     const auto named = std::find_if(expect.endings.begin(), expect.endings.end(),
-                                    [&](const auto& one) { return one.first == code; });
+                                    [code = code](const auto& one) { return one.first == code; });
     if (named == expect.endings.end()) {
       return std::to_string(count) + " requests ended with " + std::string(error_name(code));
     }
