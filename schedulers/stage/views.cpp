@@ -6,55 +6,59 @@
 
 namespace troupe::sched {
 
-RequestView view_of(const Submit& message) {
+namespace {
+
+/// What every message about a request says of it.
+template <class Message>
+RequestView common_view(const Message& message) {
   RequestView view;
   view.ref = message.ref;
+  view.arrival_us = message.arrival_us;
+  view.claim = message.claim;
+  return view;
+}
+
+/// Of a message that carries the request's work.
+template <class Message>
+RequestView view_with_work(const Message& message) {
+  RequestView view = common_view(message);
+  view.prompt = static_cast<std::int64_t>(message.work.prompt.size());
+  view.answered = static_cast<std::int64_t>(message.work.answered.size());
+  view.new_tokens_max = message.work.new_tokens_max;
+  return view;
+}
+
+/// Of a message that carries lengths only.
+template <class Message>
+RequestView view_with_lengths(const Message& message) {
+  RequestView view = common_view(message);
+  // new_tokens_max counts the whole answer; what is left of the positions is the prompt.
+  view.prompt = message.positions_max - message.new_tokens_max;
+  view.answered = message.answered;
+  view.new_tokens_max = message.new_tokens_max;
+  return view;
+}
+
+} // namespace
+
+RequestView view_of(const Submit& message) {
+  RequestView view = view_with_work(message);
   // A client without a name is a session for each of its requests.
   view.session_hash =
       message.tenant.empty() ? mix64(raw(message.ref.request) + 1) : hash64(message.tenant);
-  view.arrival_us = message.arrival_us;
   view.deadline_us = message.deadline_us;
-  view.prompt = static_cast<std::int64_t>(message.work.prompt.size());
-  view.answered = static_cast<std::int64_t>(message.work.answered.size());
-  view.new_tokens_max = message.work.new_tokens_max;
-  view.claim = message.claim;
   return view;
 }
 
-RequestView view_of(const Assign& message) {
-  RequestView view;
-  view.ref = message.ref;
-  view.arrival_us = message.arrival_us;
-  view.prompt = static_cast<std::int64_t>(message.work.prompt.size());
-  view.answered = static_cast<std::int64_t>(message.work.answered.size());
-  view.new_tokens_max = message.work.new_tokens_max;
-  view.claim = message.claim;
-  return view;
-}
+RequestView view_of(const Assign& message) { return view_with_work(message); }
 
 RequestView view_of(const PrefillDone& message) {
-  RequestView view;
-  view.ref = message.ref;
-  view.arrival_us = message.arrival_us;
-  // new_tokens_max counts the whole answer; what is left of the prompt is the difference.
-  view.prompt = message.positions_max - message.new_tokens_max;
-  view.answered = message.answered;
+  RequestView view = view_with_lengths(message);
   view.done = view.total();
-  view.new_tokens_max = message.new_tokens_max;
-  view.claim = message.claim;
   return view;
 }
 
-RequestView view_of(const Reserve& message) {
-  RequestView view;
-  view.ref = message.ref;
-  view.arrival_us = message.arrival_us;
-  view.prompt = message.positions_max - message.new_tokens_max;
-  view.answered = message.answered;
-  view.new_tokens_max = message.new_tokens_max;
-  view.claim = message.claim;
-  return view;
-}
+RequestView view_of(const Reserve& message) { return view_with_lengths(message); }
 
 RankView empty_rank(const RankOptions& options) {
   RankView view;
