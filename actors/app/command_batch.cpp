@@ -283,13 +283,6 @@ int command_batch(const BatchArguments& arguments) {
   if (!arguments.metrics.empty()) setup->config.metrics.file = arguments.metrics;
   if (const Status ok = check_metrics_path(arguments, setup->config.metrics.file, paths); !ok.ok())
     return fail(kExitRefused, ok.error().message);
-  // A new job's files are made when its model has been loaded; an old one may need no model.
-  std::error_code unknown;
-  Result<std::vector<OpenedRank>> ranks = std::vector<OpenedRank>{};
-  if (!std::filesystem::exists(paths.journal, unknown)) {
-    ranks = open_ranks(setup->config);
-    if (!ranks.ok()) return fail(exit_code_of(ranks.error()), ranks.error().message);
-  }
   auto job = open_job(arguments, *setup, paths);
   if (!job.ok()) {
     return fail(exit_code_of(job.error()), job.error().message);
@@ -306,8 +299,11 @@ int command_batch(const BatchArguments& arguments) {
     return report(arguments, job_summary(facts, paths, RunEnd::already_complete),
                   facts.failed > 0 ? kExitPartial : kExitDone);
   }
-  if (ranks->empty()) ranks = open_ranks(setup->config);
-  if (!ranks.ok()) return fail(exit_code_of(ranks.error()), ranks.error().message);
+  auto ranks = open_ranks(setup->config);
+  if (!ranks.ok()) {
+    (*job)->discard();
+    return fail(exit_code_of(ranks.error()), ranks.error().message);
+  }
   for (const OpenedRank& rank : *ranks) {
     const engine::KvFacts& kv = rank.engine->kv();
     spdlog::info("{}: {} on {}, {} state slots of {} bytes, {} kv blocks of {} tokens and {} bytes",

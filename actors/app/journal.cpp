@@ -69,19 +69,21 @@ std::vector<std::string> differences(const std::vector<StoredIdentity>& before,
 class Journal final : public BatchJob {
 public:
   Journal(BatchPaths paths, const JobOptions& options, JobFiles files,
-          std::unique_ptr<JournalStore> store)
+          std::unique_ptr<JournalStore> store, bool made_journal)
       : paths_(std::move(paths)), options_(options), files_(std::move(files)),
-        store_(std::move(store)) {}
+        store_(std::move(store)), made_journal_(made_journal) {}
 
   /// Finds or makes the job and brings the files to their committed lengths.
   Status start(const JobIdentity& identity);
-  void discard_made() noexcept { files_.discard_made(); }
+  /// The journal turned out to be another process's.
+  void disown_journal() noexcept { made_journal_ = false; }
 
   const JobFacts& facts() const noexcept override { return facts_; }
   Result<NextLines> next_lines(std::int64_t count_max) override;
   Status commit(std::span<const LineResult> results) override;
   Status stop() override;
   Status finish() override;
+  void discard() noexcept override;
 
 private:
   Status begin_job(const JobIdentity& identity);
@@ -106,6 +108,7 @@ private:
   JobOptions options_;
   JobFiles files_;
   std::unique_ptr<JournalStore> store_;
+  bool made_journal_; ///< It was not there before.
   std::optional<LineFetcher> input_;
   StoredJob job_; ///< As it will be committed next.
   JobFacts facts_;
@@ -130,6 +133,12 @@ Status Journal::poison(Status status) {
                                     "command goes on";
   failure_ = {status.error().code, status.error().message + end};
   return failure_;
+}
+
+void Journal::discard() noexcept {
+  files_.discard_made();
+  store_.reset();
+  if (made_journal_) ::unlink(paths_.journal.c_str());
 }
 
 // -- opening ------------------------------------------------------------------------------------
@@ -527,13 +536,11 @@ Result<std::unique_ptr<BatchJob>> open_journal(const BatchPaths& paths, const Jo
     files->discard_made();
     return store.error();
   }
-  auto journal = std::make_unique<Journal>(paths, options, std::move(*files), std::move(*store));
+  auto journal =
+      std::make_unique<Journal>(paths, options, std::move(*files), std::move(*store), !had_journal);
   if (Status status = journal->start(identity); !status) {
-    journal->discard_made();
-    journal.reset();
-    if (!had_journal && status.error().code != ErrorCode::busy) {
-      ::unlink(paths.journal.c_str());
-    }
+    if (status.error().code == ErrorCode::busy) journal->disown_journal();
+    journal->discard();
     return status.error();
   }
   return std::unique_ptr<BatchJob>(std::move(journal));

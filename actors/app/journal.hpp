@@ -104,6 +104,10 @@ public:
 
   /// The end. Removes an empty errors file. @pre every line has a result
   virtual Status finish() = 0;
+
+  /// Removes what opening made: a job that cannot begin leaves no trace. Ends the use of the job.
+  /// @pre nothing was committed in this run
+  virtual void discard() noexcept {}
 };
 
 /// Opens the journal of a job or begins one: pass 1 over the input, then one transaction.

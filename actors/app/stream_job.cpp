@@ -128,7 +128,7 @@ public:
     }
     return options_.order == OutputOrder::input ? parking_.open(paths.output) : Status{};
   }
-  void discard_made() noexcept { files_.discard_made(); }
+  void discard() noexcept override { files_.discard_made(); }
 
   const JobFacts& facts() const noexcept override { return facts_; }
 
@@ -274,7 +274,7 @@ open_stream_job(const BatchPaths& paths, const JobIdentity& identity, const JobO
   }
   auto job = std::make_unique<StreamJob>(options, std::move(*files), std::move(*input));
   if (Status status = job->start(paths, identity); !status) {
-    job->discard_made();
+    job->discard();
     return status.error();
   }
   return std::unique_ptr<BatchJob>(std::move(job));

@@ -84,9 +84,8 @@ protected:
       EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
     for (const char* name : {"out.jsonl", "out.errors.jsonl"})
       EXPECT_EQ(folder_.read(name), "") << name;
-    // Weights are read after the job began: it is there to go on with.
-    const bool has_job = folder_.has("out.jsonl.journal");
-    EXPECT_TRUE(!has_job || GetParam().noticed == Noticed::values);
+    for (const char* name : {"out.jsonl", "out.errors.jsonl", "out.jsonl.journal"})
+      EXPECT_FALSE(folder_.has(name)) << name;
   }
 };
 
