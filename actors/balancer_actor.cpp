@@ -7,7 +7,8 @@ namespace troupe::actors {
 caf::behavior balancer_actor(caf::stateful_actor<BalancerState>* self, BalancerConfig config) {
   return stage_behavior<sched::PrefillDone, sched::Cancel, sched::Reserved, sched::Refused,
                         sched::TransferDone, sched::Adopted, sched::RankReport, sched::RankUp,
-                        sched::RankDown>(self, "decode", std::move(config));
+                        sched::RankDown, sched::SwapPrepare, sched::SwapCommit, sched::SwapAbort>(
+      self, "decode", std::move(config));
 }
 
 } // namespace troupe::actors

@@ -6,8 +6,9 @@ namespace troupe::actors {
 
 caf::behavior chunker_actor(caf::stateful_actor<ChunkerState>* self, ChunkerConfig config) {
   return stage_behavior<sched::Submit, sched::AnswersExpected, sched::Cancel, sched::Assigned,
-                        sched::Refused, sched::RankReport, sched::RankUp, sched::RankDown>(
-      self, "prefill", std::move(config));
+                        sched::Refused, sched::RankReport, sched::RankUp, sched::RankDown,
+                        sched::SwapPrepare, sched::SwapCommit, sched::SwapAbort>(self, "prefill",
+                                                                                 std::move(config));
 }
 
 } // namespace troupe::actors

@@ -58,7 +58,7 @@ void go_on(Self& self) {
     const auto found = state.ready.find(request);
     TROUPE_CHECK(found != state.ready.end(), "a request without its work");
     sched::Arrive arrive{request, std::move(found->second.tenant), found->second.priority,
-                         std::move(found->second.work)};
+                         std::move(found->second.work), found->second.session_hash};
     state.ready.erase(found);
     if (state.watch.arrives) state.watch.arrives(arrive);
     state.handle(self, arrive);
@@ -206,6 +206,9 @@ caf::behavior driver_actor(caf::stateful_actor<DriverState>* self, DriverConfig 
       [=](const sched::Load& m) { take(m); },
       [=](const sched::RankUp& m) { take(m); },
       [=](const sched::RankDown& m) { take(m); },
+      [=](const sched::SwapPrepare& m) { take(m); },
+      [=](const sched::SwapCommit& m) { take(m); },
+      [=](const sched::SwapAbort& m) { take(m); },
       [=](const sched::NoRankLeft& m) {
         take_no_rank_left(*self, m);
         go_on(*self);

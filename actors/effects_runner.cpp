@@ -23,6 +23,8 @@ caf::actor address(const Peers& peers, const sched::Send& send) {
     return peers.chunker;
   case sched::Peer::balancer:
     return peers.balancer;
+  case sched::Peer::manager:
+    return peers.manager;
   case sched::Peer::rank:
     break;
   }
@@ -45,6 +47,9 @@ void perform(caf::event_based_actor& self, const Peers& peers, Ledger* ledger,
     } else if (auto* record = std::get_if<sched::Record>(&effect)) {
       ++counters.decisions;
       if (ledger != nullptr) ledger->append(*record, now_us);
+    } else if (std::holds_alternative<sched::Observed>(effect) ||
+               std::holds_alternative<sched::Milestone>(effect)) {
+      continue; // For the ledger.
     } else {
       other(effect);
     }

@@ -8,6 +8,7 @@
 
 #include "actors/caf_compat.hpp"
 #include "schedulers/stage/effects.hpp"
+#include "schedulers/stage/manager_stage.hpp"
 #include "schedulers/stage/rank_stage.hpp"
 #include "schedulers/stage/supervisor_stage.hpp"
 
@@ -52,6 +53,7 @@ struct RenderedChoice {
   std::string tenant;
   std::int64_t priority = 0;
   sched::Work work;
+  std::uint64_t session_hash = 0; ///< As in sched::Arrive.
 };
 
 /// text worker → driver. A line that cannot run gets an Answer instead.
@@ -133,6 +135,21 @@ struct Piece {
   std::string text;
 };
 
+// -- policy sets
+// ---------------------------------------------------------------------------------------
+
+/// One option of a policy on its way to another stage.
+struct OptionRow {
+  std::string key;
+  std::int32_t type = 0;   ///< 0 boolean, 1 integer, 2 real number, 3 text.
+  std::int64_t number = 0; ///< Boolean, integer, or the bits of the real number.
+  std::string text;
+  std::string where;
+};
+
+std::vector<OptionRow> option_rows(const OptionTable& table);
+OptionTable option_table(const std::string& name, const std::vector<OptionRow>& rows);
+
 // -- shell messages
 // --------------------------------------------------------------------------------
 
@@ -172,10 +189,26 @@ struct Stop {
     return f(caf::meta::type_name(#Type), __VA_ARGS__);                                            \
   }
 
+namespace troupe::actors {
+TROUPE_INSPECT(OptionRow, x.key, x.type, x.number, x.text, x.where)
+} // namespace troupe::actors
+
 namespace troupe {
 TROUPE_INSPECT(RequestRef, x.request, x.attempt)
 TROUPE_INSPECT(RankRef, x.rank, x.incarnation)
 TROUPE_INSPECT(Digest, x.high, x.low)
+
+/// Options travel as rows; a real number as its bits.
+template <class Inspector>
+typename Inspector::result_type inspect(Inspector& f, OptionTable& x) {
+  std::string name = x.name();
+  std::vector<actors::OptionRow> rows = actors::option_rows(x);
+  const auto load = [&]() -> caf::error {
+    x = actors::option_table(name, rows);
+    return caf::none;
+  };
+  return f(caf::meta::type_name("OptionTable"), name, rows, caf::meta::load_callback(load));
+}
 } // namespace troupe
 
 namespace troupe::sched {
@@ -183,7 +216,8 @@ TROUPE_INSPECT(Sampling, x.temperature_bits, x.top_p_bits, x.top_k, x.seed, x.to
                x.new_tokens_min, x.ignore_eos)
 TROUPE_INSPECT(Work, x.prompt, x.answered, x.stop_ids, x.new_tokens_max, x.sampling)
 TROUPE_INSPECT(Claim, x.reservation, x.expected_p50, x.expected_p90, x.preemptions)
-TROUPE_INSPECT(Submit, x.ref, x.tenant, x.priority, x.arrival_us, x.deadline_us, x.work, x.claim)
+TROUPE_INSPECT(Submit, x.ref, x.tenant, x.session_hash, x.priority, x.arrival_us, x.deadline_us,
+               x.work, x.claim)
 TROUPE_INSPECT(AnswersExpected, x.length_class, x.expected_p50, x.expected_p90)
 TROUPE_INSPECT(Cancel, x.ref, x.reason)
 TROUPE_INSPECT(Ended, x.ref, x.code, x.retryable, x.detail, x.rank)
@@ -192,7 +226,7 @@ TROUPE_INSPECT(TokenRow, x.ref, x.index, x.token, x.logprob_bits, x.top_tokens, 
 TROUPE_INSPECT(Tokens, x.rank, x.step, x.rows)
 TROUPE_INSPECT(Standing, x.ref, x.rank, x.done)
 TROUPE_INSPECT(Load, x.waiting, x.waiting_tokens, x.least_work_ps, x.ranks, x.moved)
-TROUPE_INSPECT(Assign, x.ref, x.rank, x.work, x.arrival_us, x.claim, x.lease_us)
+TROUPE_INSPECT(Assign, x.ref, x.rank, x.work, x.arrival_us, x.claim, x.lease_us, x.session_hash)
 TROUPE_INSPECT(Assigned, x.ref, x.rank)
 TROUPE_INSPECT(Refused, x.ref, x.rank, x.handoff, x.reason)
 TROUPE_INSPECT(Slice, x.ref, x.first, x.count, x.last)
@@ -203,7 +237,8 @@ TROUPE_INSPECT(RankReport, x.rank, x.role, x.seq, x.step_next, x.wants_chunks, x
                x.slots_reserved, x.slots_total, x.running, x.context_tokens, x.tokens_to_come,
                x.last_step_tokens, x.last_step_us, x.progress, x.freed)
 TROUPE_INSPECT(PrefillDone, x.ref, x.rank, x.positions, x.positions_max, x.answered,
-               x.new_tokens_max, x.arrival_us, x.lease_us, x.in_place, x.manifest, x.claim)
+               x.new_tokens_max, x.arrival_us, x.lease_us, x.in_place, x.manifest, x.claim,
+               x.session_hash)
 TROUPE_INSPECT(Reserve, x.ref, x.rank, x.handoff, x.positions_max, x.lease_us, x.answered,
                x.new_tokens_max, x.arrival_us, x.claim)
 TROUPE_INSPECT(Reserved, x.ref, x.rank, x.handoff)
@@ -224,6 +259,25 @@ TROUPE_INSPECT(StepDone, x.step, x.code, x.compute_us, x.rows)
 TROUPE_INSPECT(Exported, x.ref, x.code, x.manifest)
 TROUPE_INSPECT(Imported, x.ref, x.handoff, x.code, x.digest, x.detail, x.positions, x.answered,
                x.new_tokens_max)
+TROUPE_INSPECT(StageRef, x.kind, x.rank)
+TROUPE_INSPECT(PolicySpec, x.policy, x.options)
+TROUPE_INSPECT(LibrarySpec, x.path, x.digest, x.lane, x.decide_us, x.create_ms)
+TROUPE_INSPECT(ProbationSpec, x.window_us, x.requests_min, x.ttft_p95_permille, x.tpot_p95_permille,
+               x.goodput_permille, x.preemptions_permille)
+TROUPE_INSPECT(PolicySet, x.epoch, x.name, x.text, x.file, x.kinds, x.libraries, x.probation,
+               x.shadow, x.canary, x.canary_permille)
+TROUPE_INSPECT(SwapPrepare, x.set, x.drop_after_us)
+TROUPE_INSPECT(Prepared, x.stage, x.epoch, x.ok, x.reason)
+TROUPE_INSPECT(SwapCommit, x.epoch)
+TROUPE_INSPECT(Committed, x.stage, x.epoch)
+TROUPE_INSPECT(SwapAbort, x.epoch)
+TROUPE_INSPECT(SetRequest, x.stage, x.epoch)
+TROUPE_INSPECT(PolicyFault, x.stage, x.epoch, x.kind, x.policy, x.what)
+TROUPE_INSPECT(SwapAsked, x.question, x.set, x.cause, x.reason)
+TROUPE_INSPECT(RollbackAsked, x.question, x.reason)
+TROUPE_INSPECT(PromoteAsked, x.question)
+TROUPE_INSPECT(SwapEnded, x.question, x.ok, x.epoch, x.name, x.cause, x.reason)
+TROUPE_INSPECT(RequestEnded, x.ok, x.ttft_us, x.tpot_us, x.preemptions)
 } // namespace troupe::sched
 
 namespace troupe::actors {
@@ -231,7 +285,7 @@ TROUPE_INSPECT(ReadLines, x.count)
 TROUPE_INSPECT(JobLine, x.line, x.custom_id, x.is_chat, x.body, x.refusal)
 TROUPE_INSPECT(Lines, x.lines, x.end)
 TROUPE_INSPECT(Render, x.line)
-TROUPE_INSPECT(RenderedChoice, x.tenant, x.priority, x.work)
+TROUPE_INSPECT(RenderedChoice, x.tenant, x.priority, x.work, x.session_hash)
 TROUPE_INSPECT(Rendered, x.line, x.choices)
 TROUPE_INSPECT(Detokenise, x.request, x.rows)
 TROUPE_INSPECT(StopFound, x.request)
@@ -317,4 +371,23 @@ CAF_ADD_TYPE_ID(troupe, (troupe::actors::WakeUp))
 CAF_ADD_TYPE_ID(troupe, (troupe::sched::NoRankLeft))
 CAF_ADD_TYPE_ID(troupe, (troupe::sched::RankStarted))
 CAF_ADD_TYPE_ID(troupe, (troupe::sched::AnswersExpected))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::OptionRow))
+CAF_ADD_TYPE_ID(troupe, (troupe::OptionTable))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::StageRef))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::PolicySpec))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::LibrarySpec))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::ProbationSpec))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::PolicySet))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::SwapPrepare))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Prepared))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::SwapCommit))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::Committed))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::SwapAbort))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::SetRequest))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::PolicyFault))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::SwapAsked))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::RollbackAsked))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::PromoteAsked))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::SwapEnded))
+CAF_ADD_TYPE_ID(troupe, (troupe::sched::RequestEnded))
 CAF_END_TYPE_ID_BLOCK(troupe)

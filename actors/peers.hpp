@@ -52,11 +52,12 @@ struct Peers {
   RankTable ranks;
   caf::actor text;     ///< Text worker.
   caf::actor store;    ///< Journal writer.
+  caf::actor manager;  ///< Policy manager; may be empty.
   caf::actor listener; ///< Hears JobState; may be empty.
 
   /// Lets go of everybody: actors that refer to each other through this table are freed by it.
   void clear() {
-    for (caf::actor* actor : {&driver, &chunker, &balancer, &text, &store, &listener})
+    for (caf::actor* actor : {&driver, &chunker, &balancer, &text, &store, &manager, &listener})
       *actor = nullptr;
     ranks.clear();
   }

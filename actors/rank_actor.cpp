@@ -238,6 +238,9 @@ caf::behavior rank_actor(caf::stateful_actor<RankState>* self, RankConfig config
       [=](const sched::StepDone& m) { take(*self, m); },
       [=](const sched::Exported& m) { take(*self, m); },
       [=](const sched::Imported& m) { take(*self, m); },
+      [=](const sched::SwapPrepare& m) { take(*self, m); },
+      [=](const sched::SwapCommit& m) { take(*self, m); },
+      [=](const sched::SwapAbort& m) { take(*self, m); },
       [=](const WakeUp& up) {
         self->state.wake(*self, up, [&](const sched::Timer& timer) { take(*self, timer); });
       },

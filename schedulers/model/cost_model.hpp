@@ -16,6 +16,7 @@ struct CostModel {
   std::int64_t image_patch_ps = 0;
   std::int64_t sequence_ps = 400'000'000; ///< c_q: decode, per sequence in the step.
   std::int64_t context_token_ps = 30'000; ///< kappa: decode, per token of context.
+  bool operator==(const CostModel&) const = default;
 
   /// a·n + b·(n·c + n(n+1)/2): a chunk of n tokens after c, without the fixed part. Saturates.
   std::int64_t marginal_ps(std::int64_t n, std::int64_t c) const noexcept;

@@ -13,6 +13,7 @@ struct LoadView {
   std::int64_t least_work_ps = 0;  ///< Queue estimate of the least loaded rank.
   std::int64_t ranks = 0;
   std::int64_t as_of_us = 0;
+  bool operator==(const LoadView&) const = default;
 };
 
 } // namespace troupe::sched

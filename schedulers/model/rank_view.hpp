@@ -34,6 +34,7 @@ struct RankView {
   std::int64_t uncached_tokens = 0; ///< Of those, tokens still to compute.
   std::int64_t work_ps = 0;         ///< Queue estimate W of policies.md section 2.1.
   std::int64_t as_of_us = 0;        ///< When the snapshot was received.
+  bool operator==(const RankView&) const = default;
 };
 
 /// A request that needs a rank.

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cstdint>
-#include <string_view>
 
 namespace troupe::sched {
 
@@ -30,6 +29,8 @@ struct Claim {
 struct RequestView {
   RequestRef ref;
   std::uint64_t session_hash = 0; ///< Equal for requests of one conversation; 0 = unknown.
+  std::uint64_t tenant_hash = 0;  ///< hash64 of the tenant's name; equal for one tenant.
+  std::int64_t priority = 0;      ///< Higher is more urgent, where a policy looks at it.
   std::int64_t arrival_us = 0;
   std::int64_t deadline_us = 0; ///< 0 = none.
   std::int64_t prompt = 0;
@@ -37,8 +38,8 @@ struct RequestView {
   std::int64_t done = 0;     ///< Of prompt + answered, computed already.
   std::int64_t new_tokens_max = 0;
   std::int64_t work_ps = 0; ///< Marginal cost of what is left to prefill.
-  std::string_view tenant;  ///< Valid during the call only.
   Claim claim;
+  bool operator==(const RequestView&) const = default;
 
   constexpr std::int64_t total() const noexcept { return prompt + answered; }
   constexpr std::int64_t remaining() const noexcept { return total() - done; }

@@ -1,5 +1,6 @@
 // The only list of in-tree policies: kind, name, options, default.
 
+#include "schedulers/core/hash.hpp"
 #include "schedulers/policies/admission/always.hpp"
 #include "schedulers/policies/admission/by_cost.hpp"
 #include "schedulers/policies/decode_balancer/count_and_kv.hpp"
@@ -97,8 +98,10 @@ std::unique_ptr<QueuePolicy> plain_queue(OptionTable& /*table*/) {
 
 std::unique_ptr<QueuePolicy> weighted_fair(OptionTable& table) {
   constexpr std::int64_t kHighest = 1'000'000; // 1000.0
-  return std::make_unique<WeightedFairQueue>(
-      WeightedFairOptions{.weights = table.thousandths_below("weights", 1, kHighest)});
+  WeightedFairOptions options;
+  for (const auto& [tenant, weight] : table.thousandths_below("weights", 1, kHighest))
+    options.weights.emplace(hash64(tenant), weight);
+  return std::make_unique<WeightedFairQueue>(std::move(options));
 }
 
 std::unique_ptr<QueuePolicy> bucket(OptionTable& table) {

@@ -42,8 +42,13 @@ public:
   virtual ~Policy() = default;
 
   /// State to carry into the next instance of the same kind and name; empty when there is none.
+  /// It is all that later answers depend on besides options, questions and observations.
   virtual std::string export_state() const { return {}; }
+  /// Text that is no state leaves a fresh instance as it is.
   virtual void import_state(const std::string&) {}
+  /// Why the last call gave no valid answer, when the policy knows better than the check of its
+  /// answer; "" otherwise.
+  virtual std::string failure() const { return {}; }
 };
 
 } // namespace troupe::sched

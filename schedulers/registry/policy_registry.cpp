@@ -34,26 +34,36 @@ void PolicyRegistry::set_without_stage(const std::string& kind) {
 
 Result<std::unique_ptr<Policy>> PolicyRegistry::build(const std::string& kind,
                                                       const PolicySet& set) const {
+  const auto chosen = set.kinds.find(kind);
+  return build(kind, chosen == set.kinds.end() ? PolicySpec{} : chosen->second, set.libraries);
+}
+
+Result<std::unique_ptr<Policy>>
+PolicyRegistry::build(const std::string& kind, const PolicySpec& spec,
+                      const std::vector<LibrarySpec>& libraries) const {
   const auto of_kind = factories_.find(kind);
   if (of_kind == factories_.end()) {
     return {ErrorCode::unknown_key, kind + ": unknown kind of policy" + choices(kind, kinds())};
   }
-  const auto chosen = set.kinds.find(kind);
-  const bool left_out = chosen == set.kinds.end() || chosen->second.policy.empty();
-  const std::string name = left_out ? default_name(kind) : chosen->second.policy;
-  const auto factory = of_kind->second.find(name);
-  if (factory == of_kind->second.end()) {
-    return {ErrorCode::unknown_key, kind + ".policy: found \"" + name +
-                                        "\", expected a policy of this kind" +
-                                        choices(name, names(kind))};
-  }
   // A table without a name would print bare keys; the kind is the table's name in the file.
   OptionTable options(kind);
-  if (chosen != set.kinds.end()) {
-    for (const auto& [key, value] : chosen->second.options.values())
-      options.set(key, value);
+  for (const auto& [key, value] : spec.options.values())
+    options.set(key, value);
+  const std::string name = spec.policy.empty() ? default_name(kind) : spec.policy;
+  const auto factory = of_kind->second.find(name);
+  if (factory != of_kind->second.end()) return factory->second(std::move(options));
+  std::set<std::string> valid = names(kind);
+  for (const LibrarySpec& library : libraries) {
+    if (!source_) {
+      return {ErrorCode::bad_argument, library.path + ": no library can be loaded here"};
+    }
+    auto found = source_->find(library, kind, name);
+    if (!found.ok()) return found.error();
+    if (*found) return (*found)(std::move(options));
+    valid.merge(source_->names(library, kind));
   }
-  return factory->second(std::move(options));
+  return {ErrorCode::unknown_key, kind + ".policy: found \"" + name +
+                                      "\", expected a policy of this kind" + choices(name, valid)};
 }
 
 std::unique_ptr<Policy> PolicyRegistry::build_default(const std::string& kind) const {
@@ -63,10 +73,19 @@ std::unique_ptr<Policy> PolicyRegistry::build_default(const std::string& kind) c
 }
 
 Status PolicyRegistry::check(const PolicySet& set) const {
-  for (const auto& [kind, spec] : set.kinds) {
-    if (factories_.count(kind) == 0 || without_stage_.count(kind) != 0) {
-      return Status(ErrorCode::unknown_key,
-                    kind + ": unknown kind of policy" + choices(kind, kinds()));
+  for (const auto* specs : {&set.kinds, &set.shadow, &set.canary}) {
+    for (const auto& [kind, spec] : *specs) {
+      if (factories_.count(kind) == 0 || without_stage_.count(kind) != 0) {
+        return Status(ErrorCode::unknown_key,
+                      kind + ": unknown kind of policy" + choices(kind, kinds()));
+      }
+      if (specs == &set.canary && !has_canary(kind)) {
+        return Status(ErrorCode::bad_argument,
+                      "canary." + kind +
+                          ": this kind decides for many requests at once; a "
+                          "share of the sessions cannot have one of its own");
+      }
+      if (const auto built = build(kind, spec, set.libraries); !built.ok()) return built.status();
     }
   }
   for (const auto& [kind, factories] : factories_) {
@@ -74,6 +93,13 @@ Status PolicyRegistry::check(const PolicySet& set) const {
     if (!built.ok()) return built.status();
   }
   return {};
+}
+
+bool has_canary(const std::string& kind) {
+  static const std::set<std::string> kOfOneRequest{"admission",    "prefill_router",
+                                                   "handoff",      "decode_balancer",
+                                                   "draft_length", "vision_balancer"};
+  return kOfOneRequest.count(kind) != 0;
 }
 
 std::set<std::string> PolicyRegistry::kinds() const {

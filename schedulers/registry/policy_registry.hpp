@@ -13,11 +13,26 @@
 #include <memory>
 #include <set>
 #include <string>
+#include <utility>
+#include <vector>
 
 namespace troupe::sched {
 
 /// Builds one instance from its options; reads every option it knows and calls finish().
 using PolicyFactory = std::function<Result<std::unique_ptr<Policy>>(OptionTable options)>;
+
+/// Where policies of shared objects come from. Thread: any.
+class LibrarySource {
+public:
+  virtual ~LibrarySource() = default;
+
+  /// Factory of a policy of this library; none when it holds no such policy. A factory keeps the
+  /// library loaded, and so does each instance it makes. Errors name the file and what is wrong.
+  virtual Result<PolicyFactory> find(const LibrarySpec& library, const std::string& kind,
+                                     const std::string& name) = 0;
+  /// Names of the policies of `kind` in this library; empty when it cannot be loaded.
+  virtual std::set<std::string> names(const LibrarySpec& library, const std::string& kind) = 0;
+};
 
 class PolicyRegistry {
 public:
@@ -31,13 +46,22 @@ public:
   /// policy file that names it is refused. @pre it is registered
   void set_without_stage(const std::string& kind);
 
+  /// Lets sets name policies of shared objects. Without a source a set with libraries is refused.
+  void set_library_source(std::shared_ptr<LibrarySource> source) { source_ = std::move(source); }
+
   /// Builds the set's instance of `kind`. Errors name the key and the nearest valid name.
   Result<std::unique_ptr<Policy>> build(const std::string& kind, const PolicySet& set) const;
+
+  /// Builds an instance of `kind` as `spec` says, built in or from one of `libraries`; a name that
+  /// is built in is never looked for elsewhere.
+  Result<std::unique_ptr<Policy>> build(const std::string& kind, const PolicySpec& spec,
+                                        const std::vector<LibrarySpec>& libraries) const;
 
   /// Builds the documented default of `kind` without options: what replaces an invalid decision.
   std::unique_ptr<Policy> build_default(const std::string& kind) const;
 
-  /// Builds every kind once and throws the instances away; also refuses unknown kinds.
+  /// Builds every kind, shadow and canary once and throws the instances away; also refuses unknown
+  /// kinds, and a canary of a kind that does not decide for one request.
   Status check(const PolicySet& set) const;
 
   /// Kinds that a policy file may name.
@@ -50,7 +74,11 @@ private:
   std::map<std::string, std::map<std::string, PolicyFactory>> factories_;
   std::map<std::string, std::string> defaults_;
   std::set<std::string> without_stage_;
+  std::shared_ptr<LibrarySource> source_; ///< May be null.
 };
+
+/// Kinds that decide for one request, and so may have a canary.
+bool has_canary(const std::string& kind);
 
 /// The only list of in-tree policies.
 void register_builtin_policies(PolicyRegistry& registry);

@@ -207,6 +207,7 @@ void Simulator::handle_rank(Mail& mail) {
 // -- effects -------------------------------------------------------------------------------------
 
 void Simulator::send(Send& effect, Node from) {
+  if (effect.to == Peer::manager) return; // One set a run: nobody swaps.
   ++messages_;
   const Node to = node_of(effect.to, effect.rank);
   if (to >= boxes_.size()) {
@@ -256,6 +257,9 @@ void Simulator::perform(Node from, Life* life) {
     } else if (const auto* stuck = std::get_if<Stuck>(&effect)) {
       Outcome* outcome = outcomes_.find(stuck->request);
       if (outcome != nullptr && outcome->stuck++ == 0) outcome->waits_for = stuck->waits_for;
+    } else if (std::holds_alternative<Observed>(effect) ||
+               std::holds_alternative<Milestone>(effect)) {
+      continue; // For the ledger.
     } else if (life != nullptr) {
       perform_rank(effect, from, *life);
     } else {

@@ -1,10 +1,9 @@
 #include "schedulers/stage/decode_stage.hpp"
 
 #include "schedulers/core/rng.hpp"
-#include "schedulers/policy/validate.hpp"
 #include "schedulers/stage/handoff_stage.hpp"
-#include "schedulers/stage/policy_slot.hpp"
 #include "schedulers/stage/rank_book.hpp"
+#include "schedulers/stage/slot_pack.hpp"
 #include "schedulers/stage/views.hpp"
 
 #include <algorithm>
@@ -43,8 +42,7 @@ struct Entry {
 
 struct DecodeStage::State {
   DecodeOptions options;
-  PolicySlot<HandoffPolicy> handoff_policy;
-  PolicySlot<DecodeBalancer> balancer;
+  SlotDesk<DecodeSlots> slots;
   Rng rng;
   DecodeCounts counts;
   RankBook book;
@@ -59,19 +57,25 @@ struct DecodeStage::State {
   bool retrying = false;
 
   State(const DecodeOptions& given, const PolicySet& set, const PolicyRegistry& registry)
-      : options(given), handoff_policy("handoff", set, registry),
-        balancer("decode_balancer", set, registry), rng(draw(given.seed, 2, Purpose::policy)),
+      : options(given), slots({StageKind::decode, {}}, set, registry),
+        rng(draw(given.seed, 2, Purpose::policy)),
         handoffs(given.lease_us, given.handoff_timeout_us) {}
 
   // -- helpers -----------------------------------------------------------------------------------
 
-  PolicyContext context(std::int64_t now_us) {
-    PolicyContext ctx;
+  QuestionContext context(std::int64_t now_us) {
+    QuestionContext ctx;
     ctx.now_us = now_us;
-    ctx.rng = &rng;
-    ctx.epoch = balancer.epoch();
-    ctx.cost_model = &options.cost_model;
+    ctx.seed = rng.bits();
+    ctx.cost_model = options.cost_model;
     return ctx;
+  }
+
+  template <class Question>
+  Answered<Question> decide(Question question, Effects& effects) {
+    auto answered = slots->of<Question>().decide(std::move(question), counts.invalid_decisions);
+    slots.report_fault(answered, effects);
+    return answered;
   }
 
   std::vector<RankView> decode_views() const {
@@ -190,26 +194,20 @@ struct DecodeStage::State {
     const bool fits = std::any_of(ranks.begin(), ranks.end(),
                                   [&](const RankView& rank) { return could_fit(query, rank); });
     if (!fits) return fits_when_back(query) ? Verdict::paced : Verdict::never;
-    const PolicyContext ctx = context(now_us);
-    if (!may_start(entry, query, ctx, effects)) return Verdict::paced;
+    if (!may_start(entry, query, now_us, effects)) return Verdict::paced;
     std::vector<RankView> views = ranks;
     avoid_failed(entry, query, views);
-    const auto decision =
-        balancer.decide([&](DecodeBalancer& policy) { return policy.place(query, views, ctx); },
-                        [&](const auto& answer) { return validate(answer, query, views); },
-                        counts.invalid_decisions);
+    const auto answered = decide(
+        BalancerQuestion{context(now_us), query.request, query.source, std::move(views)}, effects);
+    const auto& decision = answered.decision();
     if (decision.value || !entry.blocked) {
-      Record made;
-      made.kind = balancer.kind();
-      made.policy = balancer.name(decision.reason);
-      made.epoch = balancer.epoch();
+      Record made = slots->of<BalancerQuestion>().record(answered);
       made.ref = entry.done.ref;
-      made.reason = decision.reason;
       made.value = decision.value ? 1 : 0;
-      made.view_age_us = oldest_age_us(views, now_us);
+      made.view_age_us = oldest_age_us(answered.question().ranks, now_us);
       std::vector<std::int64_t> scores;
       if (decision.value) scores = decision.value->scores;
-      made.candidates = candidates_of(query, views, scores);
+      made.candidates = candidates_of(query, answered.question().ranks, scores);
       if (decision.value) made.rank = book.find(decision.value->rank)->up.rank;
       effects.add(std::move(made));
     }
@@ -231,25 +229,21 @@ struct DecodeStage::State {
   }
 
   /// Asks the handoff policy; "later" is answered again whenever a transfer ends.
-  bool may_start(Entry& entry, const PlacementQuery& query, const PolicyContext& ctx,
-                 Effects& effects) {
+  bool may_start(Entry& entry, const PlacementQuery& query, std::int64_t now_us, Effects& effects) {
     const HandoffQuery ask{query.request, entry.done.rank, entry.tries,
                            handoffs.transfers_of(entry.done.rank), handoffs.transfers()};
-    const auto decision = handoff_policy.decide(
-        [&](HandoffPolicy& policy) { return policy.plan(ask, ctx); },
-        [&](const auto& answer) { return validate(answer, ask); }, counts.invalid_decisions);
-    if (decision.value && entry.blocked) return true; // Its start is in the ledger already.
-    Record made;
-    made.kind = handoff_policy.kind();
-    made.policy = handoff_policy.name(decision.reason);
-    made.epoch = handoff_policy.epoch();
-    made.ref = entry.done.ref;
-    made.rank = entry.done.rank;
-    made.reason = decision.reason;
-    made.value = decision.value ? 1 : 0;
-    if (decision.value || !entry.blocked) effects.add(std::move(made));
-    if (!decision.value) entry.blocked = true;
-    return decision.value.has_value();
+    const auto answered = decide(HandoffQuestion{context(now_us), ask}, effects);
+    const bool now = answered.decision().value.has_value();
+    if (now && entry.blocked) return true; // Its start is in the ledger already.
+    if (now || !entry.blocked) {
+      Record made = slots->of<HandoffQuestion>().record(answered);
+      made.ref = entry.done.ref;
+      made.rank = entry.done.rank;
+      made.value = now ? 1 : 0;
+      effects.add(std::move(made));
+    }
+    if (!now) entry.blocked = true;
+    return now;
   }
 
   /// Ranks of failed tries are left out as long as another one could ever hold the request.
@@ -276,6 +270,7 @@ struct DecodeStage::State {
     move(entry, Where::handing_off);
     entry.target = target.up.rank;
     waiting.erase(entry.turn);
+    effects.add(Milestone{entry.done.ref, Phase::handing_off, entry.target, 0, {}});
     handoffs.start(entry.done, target.up.rank, now_us, effects);
     counts.transfers += entry.done.in_place ? 0 : 1;
   }
@@ -298,6 +293,8 @@ struct DecodeStage::State {
     Entry& entry = entries.at(outcome.ref);
     if (outcome.code == ErrorCode::no_room && !entry.done.in_place) {
       wait(entry); // The view was behind; waiting for room is no try.
+      effects.add(
+          Milestone{outcome.ref, Phase::waits_for_room, entry.done.rank, 0, outcome.detail});
       entry.not_before_us = now_us + options.retry_us;
       retry_later(now_us, effects);
       return;
@@ -315,6 +312,7 @@ struct DecodeStage::State {
     }
     ++counts.retried;
     wait(entry);
+    effects.add(Milestone{outcome.ref, Phase::waits_for_room, entry.done.rank, 0, outcome.detail});
     if (entry.done.in_place) adopt_in_place(entry, now_us, effects);
   }
 
@@ -325,13 +323,9 @@ struct DecodeStage::State {
       end(entry.done.ref, ErrorCode::rank_lost, true, "the rank that holds it is gone", effects);
       return;
     }
-    Record made;
-    made.kind = balancer.kind();
-    made.policy = balancer.name(Reason::in_place);
-    made.epoch = balancer.epoch();
+    Record made = slots->of<BalancerQuestion>().record_without_question(Reason::in_place);
     made.ref = entry.done.ref;
     made.rank = entry.done.rank;
-    made.reason = Reason::in_place;
     made.value = 1;
     made.view_age_us = now_us - rank->as_of_us;
     effects.add(std::move(made));
@@ -354,6 +348,7 @@ struct DecodeStage::State {
     case HandoffOutcome::What::adopted: {
       Entry& entry = entries.at(outcome.ref);
       move(entry, Where::decoding);
+      effects.add(Milestone{outcome.ref, Phase::decoding, entry.target, 0, {}});
       counts.in_place += entry.done.in_place ? 1 : 0;
       entry.done.manifest.clear();
       if (RankEntry* target = book.current(rank)) {
@@ -435,6 +430,7 @@ void DecodeStage::on(const PrefillDone& event, std::int64_t now_us, Effects& eff
   entry.turn = {event.arrival_us, ++s.arrivals};
   Entry& kept = s.entries.emplace(event.ref, std::move(entry)).first->second;
   ++s.counts.waiting;
+  effects.add(Milestone{event.ref, Phase::waits_for_room, event.rank, 0, {}});
   s.keep_renewing(now_us, effects);
   if (event.in_place) {
     s.adopt_in_place(kept, now_us, effects);
@@ -513,6 +509,18 @@ void DecodeStage::on(const RankDown& event, std::int64_t now_us, Effects& effect
     return;
   }
   s.dispatch(now_us, effects);
+}
+
+void DecodeStage::on(const SwapPrepare& event, std::int64_t now_us, Effects& effects) {
+  state_->slots.on(event, now_us, effects);
+}
+
+void DecodeStage::on(const SwapCommit& event, std::int64_t now_us, Effects& effects) {
+  state_->slots.on(event, now_us, effects);
+}
+
+void DecodeStage::on(const SwapAbort& event, std::int64_t /*now_us*/, Effects& /*effects*/) {
+  state_->slots.on(event);
 }
 
 void DecodeStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {

@@ -47,6 +47,9 @@ public:
   void on(const RankReport& event, std::int64_t now_us, Effects& effects);
   void on(const RankUp& event, std::int64_t now_us, Effects& effects);
   void on(const RankDown& event, std::int64_t now_us, Effects& effects);
+  void on(const SwapPrepare& event, std::int64_t now_us, Effects& effects);
+  void on(const SwapCommit& event, std::int64_t now_us, Effects& effects);
+  void on(const SwapAbort& event, std::int64_t now_us, Effects& effects);
   void on(const Timer& event, std::int64_t now_us, Effects& effects);
 
   const DecodeCounts& counts() const noexcept;

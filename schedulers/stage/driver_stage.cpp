@@ -2,8 +2,8 @@
 
 #include "schedulers/core/rng.hpp"
 #include "schedulers/model/answer_lengths.hpp"
-#include "schedulers/policy/validate.hpp"
-#include "schedulers/stage/policy_slot.hpp"
+#include "schedulers/stage/slot_pack.hpp"
+#include "schedulers/stage/views.hpp"
 
 #include <algorithm>
 #include <map>
@@ -41,8 +41,7 @@ constexpr std::size_t kEarlyMax = 4096; ///< Tokens that may overtake a missing 
 
 struct DriverStage::State {
   DriverOptions options;
-  PolicySlot<AdmissionPolicy> admission;
-  PolicySlot<PrefillChunker> chunker; ///< Only for tau of the queue estimate.
+  SlotDesk<DriverSlots> slots;
   Rng rng;
   DriverCounts counts;
   std::map<RequestId, Entry> live;
@@ -57,21 +56,20 @@ struct DriverStage::State {
   bool watching = false;
 
   State(const DriverOptions& given, const PolicySet& set, const PolicyRegistry& registry)
-      : options(given), admission("admission", set, registry),
-        chunker("prefill_chunker", set, registry), rng(draw(given.seed, 0, Purpose::policy)) {}
+      : options(given), slots({StageKind::driver, {}}, set, registry),
+        rng(draw(given.seed, 0, Purpose::policy)) {}
 
   // -- helpers -----------------------------------------------------------------------------------
 
-  PolicyContext context(std::int64_t now_us) {
-    PolicyContext ctx;
+  QuestionContext context(std::int64_t now_us) {
+    QuestionContext ctx;
     ctx.now_us = now_us;
-    ctx.rng = &rng;
-    ctx.epoch = admission.epoch();
-    ctx.cost_model = &options.cost_model;
+    ctx.seed = rng.bits();
+    ctx.cost_model = options.cost_model;
+    const PrefillChunker& chunker = slots->of<ChunkerQuestion>().policy();
     for (const auto& [id, rank] : ranks) {
       if (!prefills(rank.role)) continue;
-      const std::int64_t budget =
-          chunker.policy().step_budget_ps(options.cost_model, rank.step_tokens_max);
+      const std::int64_t budget = chunker.step_budget_ps(options.cost_model, rank.step_tokens_max);
       ctx.step_budget_ps = std::max(ctx.step_budget_ps, budget);
     }
     return ctx;
@@ -141,6 +139,8 @@ struct DriverStage::State {
     }
     effects.add(Finish{request, code, end, std::move(detail), entry.losses + 1,
                        entry.submit.arrival_us, entry.first_token_us, now_us, answered(entry)});
+    effects.add(
+        Milestone{entry.ref, Phase::ended, entry.rank, static_cast<std::int64_t>(code), {}});
     live.erase(found);
     counts.live = static_cast<std::int64_t>(live.size());
   }
@@ -159,7 +159,7 @@ struct DriverStage::State {
     }
     ++entry.losses;
     ++counts.retried;
-    start_again(entry, now_us, effects);
+    start_again(entry, why, now_us, effects);
   }
 
   /// Its room went to an earlier request. That is no lost attempt, and it has a bound of its own:
@@ -168,10 +168,10 @@ struct DriverStage::State {
     cancel(entry, ErrorCode::preempted, effects);
     ++counts.preempted;
     ++entry.submit.claim.preemptions;
-    start_again(entry, now_us, effects);
+    start_again(entry, "preempted", now_us, effects);
   }
 
-  void start_again(Entry& entry, std::int64_t now_us, Effects& effects) {
+  void start_again(Entry& entry, const std::string& why, std::int64_t now_us, Effects& effects) {
     entry.ref.attempt = next(entry.ref.attempt);
     entry.submit.ref = entry.ref;
     entry.where = Where::queued;
@@ -179,11 +179,11 @@ struct DriverStage::State {
     entry.done = 0;
     entry.early.clear();
     moved(entry, now_us);
-    submit(entry, effects);
+    submit(entry, why, effects);
   }
 
   /// Into the pipeline, with what is known now of how long its answer gets.
-  void submit(Entry& entry, Effects& effects) const {
+  void submit(Entry& entry, const std::string& why, Effects& effects) const {
     Claim& claim = entry.submit.claim;
     const std::int64_t limit = entry.submit.work.new_tokens_max;
     claim.reservation = options.reservation;
@@ -192,6 +192,7 @@ struct DriverStage::State {
     }
     claim.expected_p50 = lengths.quantile(limit, 500);
     claim.expected_p90 = lengths.quantile(limit, options.expected_permille);
+    effects.add(Milestone{entry.ref, Phase::waits_for_rank, {}, 0, why});
     effects.send(Peer::chunker, entry.submit);
   }
 
@@ -210,27 +211,18 @@ struct DriverStage::State {
   }
 
   bool admit(const Submit& submit, std::int64_t now_us, Effects& effects) {
-    RequestView view;
-    view.ref = submit.ref;
-    view.arrival_us = submit.arrival_us;
-    view.deadline_us = submit.deadline_us;
-    view.prompt = static_cast<std::int64_t>(submit.work.prompt.size());
-    view.new_tokens_max = submit.work.new_tokens_max;
-    view.work_ps = options.cost_model.marginal_ps(view.prompt, 0);
-    const PolicyContext ctx = context(now_us);
-    const auto decision = admission.decide(
-        [&](AdmissionPolicy& policy) { return policy.admit(view, load, ctx); },
-        [](const auto& given) { return validate(given); }, counts.invalid_decisions);
-    Record made;
-    made.kind = admission.kind();
-    made.policy = admission.name(decision.reason);
-    made.epoch = admission.epoch();
+    AdmissionQuestion question{context(now_us), view_of(submit), load};
+    question.request.work_ps = options.cost_model.marginal_ps(question.request.prompt, 0);
+    auto& slot = slots->of<AdmissionQuestion>();
+    const auto answered = slot.decide(std::move(question), counts.invalid_decisions);
+    slots.report_fault(answered, effects);
+    const bool admitted = *answered.decision().value == Admission::admit;
+    Record made = slot.record(answered);
     made.ref = submit.ref;
-    made.reason = decision.reason;
-    made.value = *decision.value == Admission::admit ? 1 : 0;
+    made.value = admitted ? 1 : 0;
     made.view_age_us = load.as_of_us == 0 ? 0 : now_us - load.as_of_us;
     effects.add(std::move(made));
-    return *decision.value == Admission::admit;
+    return admitted;
   }
 
   // -- tokens ------------------------------------------------------------------------------------
@@ -380,7 +372,8 @@ void DriverStage::on(const Arrive& event, std::int64_t now_us, Effects& effects)
   }
   Entry entry;
   entry.ref = {event.request, Attempt{1}};
-  entry.submit = Submit{entry.ref, event.tenant, event.priority, now_us, 0, event.work, {}};
+  entry.submit = Submit{
+      entry.ref, event.tenant, event.session_hash, event.priority, now_us, 0, event.work, {}};
   if (s.options.request_timeout_us > 0) {
     entry.submit.deadline_us = now_us + s.options.request_timeout_us;
   }
@@ -393,7 +386,7 @@ void DriverStage::on(const Arrive& event, std::int64_t now_us, Effects& effects)
   if (entry.submit.deadline_us > 0) {
     effects.timer(TimerKind::deadline, raw(event.request), entry.submit.deadline_us);
   }
-  s.submit(entry, effects);
+  s.submit(entry, {}, effects);
   s.live.emplace(event.request, std::move(entry));
   ++s.counts.accepted;
   s.counts.live = static_cast<std::int64_t>(s.live.size());
@@ -502,6 +495,18 @@ void DriverStage::on(const NoRankLeft& event, std::int64_t now_us, Effects& effe
     s.cancel(entry, ErrorCode::no_rank, effects);
     s.finish(request, ErrorCode::no_rank, EndReason::none, event.detail, now_us, effects);
   }
+}
+
+void DriverStage::on(const SwapPrepare& event, std::int64_t now_us, Effects& effects) {
+  state_->slots.on(event, now_us, effects);
+}
+
+void DriverStage::on(const SwapCommit& event, std::int64_t now_us, Effects& effects) {
+  state_->slots.on(event, now_us, effects);
+}
+
+void DriverStage::on(const SwapAbort& event, std::int64_t /*now_us*/, Effects& /*effects*/) {
+  state_->slots.on(event);
 }
 
 void DriverStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {

@@ -37,6 +37,7 @@ struct Arrive {
   std::string tenant;
   std::int64_t priority = 0;
   Work work;
+  std::uint64_t session_hash = 0; ///< Of the conversation; 0 = the tenant's, or one of its own.
 };
 
 /// The text worker found a stop string: the request is complete.
@@ -76,6 +77,9 @@ public:
   void on(const RankDown& event, std::int64_t now_us, Effects& effects);
   /// Ends every request, and every later one, with no_rank.
   void on(const NoRankLeft& event, std::int64_t now_us, Effects& effects);
+  void on(const SwapPrepare& event, std::int64_t now_us, Effects& effects);
+  void on(const SwapCommit& event, std::int64_t now_us, Effects& effects);
+  void on(const SwapAbort& event, std::int64_t now_us, Effects& effects);
   void on(const Timer& event, std::int64_t now_us, Effects& effects);
 
   const DriverCounts& counts() const noexcept;

@@ -5,9 +5,12 @@
 #pragma once
 
 #include "schedulers/model/reason.hpp"
+#include "schedulers/policy/questions.hpp"
 #include "schedulers/stage/protocol.hpp"
+#include "schedulers/stage/swap_protocol.hpp"
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <variant>
@@ -18,9 +21,10 @@ namespace troupe::sched {
 using Message =
     std::variant<Submit, Cancel, Ended, Tokens, Load, Assign, Assigned, Refused, RunChunks,
                  RankReport, PrefillDone, Reserve, Reserved, Renew, Pull, TransferDone, Adopt,
-                 Adopted, Release, RankUp, RankDown, AnswersExpected, NoRankLeft>;
+                 Adopted, Release, RankUp, RankDown, AnswersExpected, NoRankLeft, SwapPrepare,
+                 Prepared, SwapCommit, Committed, SwapAbort, SetRequest, PolicyFault>;
 
-enum class Peer : std::uint8_t { driver, chunker, balancer, rank };
+enum class Peer : std::uint8_t { driver, chunker, balancer, rank, manager };
 
 /// Delivers a message. Messages between the same two peers arrive in order or not at all.
 struct Send {
@@ -37,6 +41,8 @@ enum class TimerKind : std::uint8_t {
   renew,      ///< chunker, balancer: leases to prolong
   retry,      ///< chunker, balancer: try what did not fit before
   handoff,    ///< balancer: a handoff step took too long
+  swap,       ///< manager: a stage did not answer, or a commit is to be repeated
+  probation,  ///< manager: a window of the guardrails ends
 };
 
 /// Comes back once as a Timer event at or after `due_us`. There is no cancelling: a stage ignores a
@@ -142,10 +148,41 @@ struct Record {
   std::int64_t value = 0;       ///< Tokens packed, position in the queue, 0 or 1.
   std::int64_t view_age_us = 0; ///< Of the oldest signal used.
   std::vector<Candidate> candidates;
+  std::optional<Asked> asked; ///< The question; none for what nobody had to decide.
+};
+
+/// What queue policies learned, for the ledger: replay needs it in order with the questions.
+struct Observed {
+  QueueObservation observation;
+  PolicyEpoch epoch{};
+};
+
+/// Where a request is from now on. The milestones of a request, in order, cover its life.
+enum class Phase : std::uint8_t {
+  waits_for_rank,   ///< driver: admitted, or back for another attempt; in the chunker's queue.
+  waits_for_answer, ///< chunker: routed; the rank has not confirmed yet.
+  waits_for_step,   ///< chunker: the rank has room for it; no chunk of it has run.
+  prefilling,       ///< chunker: its first chunk was sent.
+  waits_for_room,   ///< balancer: the prefill is complete; no decode rank was found yet.
+  handing_off,      ///< balancer: a decode rank reserves, reads and adopts it.
+  decoding,         ///< balancer: it decodes.
+  ended,            ///< driver: it is over; `value` is the ErrorCode.
+};
+
+/// Stable name, as written to the ledger.
+std::string_view phase_name(Phase phase) noexcept;
+
+/// A request enters a phase, for the ledger.
+struct Milestone {
+  RequestRef ref;
+  Phase phase{};
+  RankRef rank;           ///< Where; zero when no rank is known.
+  std::int64_t value = 0; ///< prefilling: tokens to prefill. ended: the ErrorCode.
+  std::string detail;     ///< waits_for_rank after an attempt: why it ended.
 };
 
 using Effect = std::variant<Send, SetTimer, RunStep, ExportSequence, ImportSequence, Forget, Emit,
-                            Finish, Stuck, StartRank, AbandonRank, Record>;
+                            Finish, Stuck, StartRank, AbandonRank, Record, Observed, Milestone>;
 
 /// Collects what a handler wants done.
 class Effects {

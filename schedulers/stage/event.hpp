@@ -17,7 +17,8 @@ using Event =
     std::variant<Submit, Cancel, Ended, Tokens, Load, Assign, Assigned, Refused, RunChunks,
                  RankReport, PrefillDone, Reserve, Reserved, Renew, Pull, TransferDone, Adopt,
                  Adopted, Release, RankUp, RankDown, Arrive, StopSeen, Abandon, StepDone, Exported,
-                 Imported, Timer, NoRankLeft, RankStarted, RankEnded, Heartbeat, AnswersExpected>;
+                 Imported, Timer, NoRankLeft, RankStarted, RankEnded, Heartbeat, AnswersExpected,
+                 SwapPrepare, Prepared, SwapCommit, Committed, SwapAbort, SetRequest, PolicyFault>;
 
 /// Feeds `event` to `stage` and returns true, or returns false when it has no handler for it.
 template <class Stage>

@@ -3,16 +3,15 @@
 #include "schedulers/core/rng.hpp"
 #include "schedulers/model/answer_lengths.hpp"
 #include "schedulers/model/queue_estimate.hpp"
-#include "schedulers/policy/prefill_router.hpp"
-#include "schedulers/policy/validate.hpp"
-#include "schedulers/stage/policy_slot.hpp"
 #include "schedulers/stage/prefill_table.hpp"
+#include "schedulers/stage/slot_pack.hpp"
 #include "schedulers/stage/views.hpp"
 
 #include <algorithm>
 #include <map>
 #include <optional>
 #include <set>
+#include <utility>
 #include <vector>
 
 namespace troupe::sched {
@@ -26,9 +25,7 @@ using Desk = PrefillDesk;
 
 struct PrefillStage::State : PrefillTable {
   PrefillOptions options;
-  PolicySlot<QueuePolicy> queue;
-  PolicySlot<PrefillRouter> router;
-  PolicySlot<PrefillChunker> chunker;
+  SlotDesk<PrefillSlots> slots;
   Rng rng;
   PrefillCounts counts;
   std::uint64_t serial = 0;
@@ -38,33 +35,42 @@ struct PrefillStage::State : PrefillTable {
   bool renewing = false;          ///< A renew timer is under way.
 
   State(const PrefillOptions& given, const PolicySet& set, const PolicyRegistry& registry)
-      : options(given), queue("queue", set, registry), router("prefill_router", set, registry),
-        chunker("prefill_chunker", set, registry), rng(draw(given.seed, 1, Purpose::policy)) {
+      : options(given), slots({StageKind::prefill, {}}, set, registry),
+        rng(draw(given.seed, 1, Purpose::policy)) {
     cost_model = given.cost_model;
   }
 
   // -- helpers -----------------------------------------------------------------------------------
 
-  PolicyContext context(std::int64_t now_us, const RankEntry* rank) {
-    PolicyContext ctx;
+  QuestionContext context(std::int64_t now_us, const RankEntry* rank) {
+    QuestionContext ctx;
     ctx.now_us = now_us;
-    ctx.rng = &rng;
-    ctx.epoch = queue.epoch();
-    ctx.cost_model = &options.cost_model;
+    ctx.seed = rng.bits();
+    ctx.cost_model = options.cost_model;
     ctx.step_budget_ps =
         rank == nullptr ? largest_budget_ps() : desks.at(rank->up.rank.rank).budget_ps;
     if (rank != nullptr) ctx.block_tokens = rank->up.block_tokens;
     return ctx;
   }
 
-  template <class Kind, class T>
-  Record record(const PolicySlot<Kind>& slot, const Decision<T>& decision) const {
-    Record made;
-    made.kind = slot.kind();
-    made.policy = slot.name(decision.reason);
-    made.epoch = slot.epoch();
-    made.reason = decision.reason;
-    return made;
+  template <class Question>
+  Answered<Question> decide(Question question, Effects& effects) {
+    auto answered = slots->of<Question>().decide(std::move(question), counts.invalid_decisions);
+    slots.report_fault(answered, effects);
+    return answered;
+  }
+
+  template <class Question>
+  Record record(const Answered<Question>& answered) {
+    return slots->of<Question>().record(answered);
+  }
+
+  /// Step budgets as the chunker of the live set says.
+  void refresh_budgets() {
+    const PrefillChunker& chunker = slots->of<ChunkerQuestion>().policy();
+    for (auto& [id, desk] : desks) {
+      desk.budget_ps = chunker.step_budget_ps(cost_model, book.find(id)->up.step_tokens_max);
+    }
   }
 
   void retry_at(std::int64_t due_us, Effects& effects) {
@@ -90,31 +96,33 @@ struct PrefillStage::State : PrefillTable {
 
   // -- the queue, with the policy's accounts kept -----------------------------------------------
 
-  void tell(const Entry& entry, QueueEvent event, std::int64_t now_us) {
-    const PolicyContext ctx = context(now_us, nullptr);
-    queue.observe([&](QueuePolicy& policy) { policy.observe(entry.view, event, ctx); });
+  void tell(const Entry& entry, QueueEvent event, std::int64_t now_us, Effects& effects) {
+    const QueueObservation seen{context(now_us, nullptr), entry.view, event};
+    slots->of<QueueQuestion>().observe([&](QueuePolicy& policy) { observe(policy, seen); });
+    effects.add(Observed{seen, slots.epoch()});
   }
 
-  void admit(Submit&& event, RequestView view, std::int64_t now_us) {
+  void admit(Submit&& event, RequestView view, std::int64_t now_us, Effects& effects) {
     const RequestRef ref = event.ref;
     Entry& entry = entries[ref];
     entry.submit = std::move(event);
     entry.view = view;
-    entry.view.tenant = entry.submit.tenant; // The entry's own text.
     enqueue(entry);
-    tell(entry, QueueEvent::entered, now_us);
+    tell(entry, QueueEvent::entered, now_us, effects);
   }
 
-  void remove(const RequestRef& ref, std::int64_t now_us) {
+  void remove(const RequestRef& ref, std::int64_t now_us, Effects& effects) {
     const auto found = entries.find(ref);
     if (found == entries.end()) return;
-    if (found->second.where == Where::waiting) tell(found->second, QueueEvent::left, now_us);
+    if (found->second.where == Where::waiting)
+      tell(found->second, QueueEvent::left, now_us, effects);
     erase(ref);
   }
 
-  void put_back(Entry& entry, std::int64_t now_us) {
+  void put_back(Entry& entry, std::int64_t now_us, Effects& effects) {
     back_to_queue(entry);
-    tell(entry, QueueEvent::returned, now_us);
+    tell(entry, QueueEvent::returned, now_us, effects);
+    effects.add(Milestone{entry.view.ref, Phase::waits_for_rank, {}, 0, "its rank refused it"});
   }
 
   /// Ends what no live rank could ever hold, so that the rest is served.
@@ -124,7 +132,7 @@ struct PrefillStage::State : PrefillTable {
       const Entry& entry = entries.at(ref);
       if (!never_fits(entry)) continue;
       effects.send(Peer::driver, Ended{ref, ErrorCode::never_fits, false, why_never(entry)});
-      remove(ref, now_us);
+      remove(ref, now_us, effects);
     }
   }
 
@@ -140,13 +148,11 @@ struct PrefillStage::State : PrefillTable {
     std::vector<RequestRef> order;
     if (views.size() == 1) order.push_back(views[0].ref);
     if (views.size() <= 1) return order;
-    const auto ctx = context(now_us, nullptr);
-    const auto decision = queue.decide(
-        [&](QueuePolicy& policy) { return policy.order(views, ctx); },
-        [&](const auto& answer) { return validate(answer, views); }, counts.invalid_decisions);
-    for (const std::uint32_t i : decision.value->positions)
-      order.push_back(views[i].ref);
-    Record made = record(queue, decision);
+    const auto answered =
+        decide(QueueQuestion{context(now_us, nullptr), std::move(views)}, effects);
+    for (const std::uint32_t i : answered.decision().value->positions)
+      order.push_back(answered.question().waiting[i].ref);
+    Record made = record(answered);
     made.ref = order.front();
     made.value = static_cast<std::int64_t>(order.size());
     effects.add(std::move(made));
@@ -181,19 +187,17 @@ struct PrefillStage::State : PrefillTable {
     for (RankView& view : views) {
       view.held = view.held || entry.tried.count(view.rank.rank) != 0 || !could_end(query, view);
     }
-    const auto ctx = context(now_us, nullptr);
-    const auto decision =
-        router.decide([&](PrefillRouter& policy) { return policy.route(query, views, ctx); },
-                      [&](const auto& answer) { return validate(answer, query, views); },
-                      counts.invalid_decisions);
+    const auto answered =
+        decide(RouterQuestion{context(now_us, nullptr), entry.view, std::move(views), {}}, effects);
+    const auto& decision = answered.decision();
     if (decision.value || !entry.blocked) {
-      Record made = record(router, decision);
+      Record made = record(answered);
       made.ref = entry.view.ref;
-      made.view_age_us = oldest_age_us(views, now_us);
+      made.view_age_us = oldest_age_us(answered.question().ranks, now_us);
       made.value = decision.value ? 1 : 0;
       std::vector<std::int64_t> scores;
       if (decision.value) scores = decision.value->scores;
-      made.candidates = candidates_of(query, views, scores);
+      made.candidates = candidates_of(query, answered.question().ranks, scores);
       if (decision.value) made.rank = book.find(decision.value->rank)->up.rank;
       effects.add(std::move(made));
     }
@@ -224,7 +228,8 @@ struct PrefillStage::State : PrefillTable {
     entry.serial = ++serial;
     entry.sent = 0;
     dequeue(entry);
-    tell(entry, QueueEvent::served, now_us);
+    tell(entry, QueueEvent::served, now_us, effects);
+    effects.add(Milestone{entry.view.ref, Phase::waits_for_answer, entry.rank, 0, {}});
     desks.at(rank.up.rank.rank).requests.insert(entry.view.ref);
     assigning[entry.serial] = entry.view.ref;
     send_assign(entry, now_us, effects);
@@ -233,7 +238,7 @@ struct PrefillStage::State : PrefillTable {
   void send_assign(Entry& entry, std::int64_t now_us, Effects& effects) {
     ++entry.sent;
     effects.send_rank(Assign{entry.view.ref, entry.rank, entry.submit.work, entry.view.arrival_us,
-                             entry.view.claim, options.lease_us});
+                             entry.view.claim, options.lease_us, entry.view.session_hash});
     effects.timer(TimerKind::retry, entry.serial, now_us + options.assign_again_us);
   }
 
@@ -241,18 +246,10 @@ struct PrefillStage::State : PrefillTable {
   void refused(Entry& entry, std::int64_t now_us, Effects& effects) {
     entry.tried.insert(entry.rank.rank);
     ++counts.refused;
-    put_back(entry, now_us);
+    put_back(entry, now_us, effects);
     if (entry.tried.size() >= options.attempts_max || !untried_left(entry)) {
       end_round(entry, now_us, effects);
     }
-  }
-
-  bool untried_left(const Entry& entry) const {
-    const PlacementQuery query{entry.view, {}};
-    return std::any_of(book.ranks().begin(), book.ranks().end(), [&](const auto& item) {
-      return prefills(item.second.up.role) && entry.tried.count(item.first) == 0 &&
-             could_end(query, RankBook::view(item.second));
-    });
   }
 
   void end_round(Entry& entry, std::int64_t now_us, Effects& effects) {
@@ -264,19 +261,22 @@ struct PrefillStage::State : PrefillTable {
   // -- chunks ------------------------------------------------------------------------------------
 
   /// Requests of a rank whose prefill goes on, next one first.
-  std::vector<RequestView> ordered_work(const Desk& desk, const PolicyContext& ctx) {
+  std::vector<RequestView> ordered_work(const Desk& desk, const RankEntry& rank,
+                                        std::int64_t now_us, Effects& effects) {
     std::vector<RequestView> views;
     for (const RequestRef& ref : desk.requests) {
       const Entry& entry = entries.at(ref);
       if (entry.where == Where::assigned) views.push_back(entry.view);
     }
     if (views.size() <= 1) return views;
-    const auto decision = queue.decide(
-        [&](QueuePolicy& policy) { return policy.order(views, ctx); },
-        [&](const auto& answer) { return validate(answer, views); }, counts.invalid_decisions);
+    const auto answered = decide(QueueQuestion{context(now_us, &rank), std::move(views)}, effects);
     std::vector<RequestView> ordered;
-    for (const std::uint32_t i : decision.value->positions)
-      ordered.push_back(views[i]);
+    for (const std::uint32_t i : answered.decision().value->positions)
+      ordered.push_back(answered.question().waiting[i]);
+    Record made = record(answered);
+    made.rank = rank.up.rank;
+    made.value = static_cast<std::int64_t>(ordered.size());
+    effects.add(std::move(made));
     return ordered;
   }
 
@@ -284,20 +284,20 @@ struct PrefillStage::State : PrefillTable {
   void answer_pull(RankEntry& rank, std::int64_t now_us, Effects& effects) {
     Desk& desk = desks.at(rank.up.rank.rank);
     if (!desk.pull) return;
-    const PolicyContext ctx = context(now_us, &rank);
-    const std::vector<RequestView> work = ordered_work(desk, ctx);
+    std::vector<RequestView> work = ordered_work(desk, rank, now_us, effects);
     RunChunks answer{rank.up.rank, *desk.pull, {}};
     desk.in_flight_ps = 0;
     if (!work.empty()) {
       const PackQuery query{rank.up.rank, std::max<std::int64_t>(1, rank.up.step_tokens_max)};
-      const auto decision =
-          chunker.decide([&](PrefillChunker& policy) { return policy.pack(query, work, ctx); },
-                         [&](const auto& given) { return validate(given, query, work); },
-                         counts.invalid_decisions);
-      Record made = record(chunker, decision);
+      const auto answered =
+          decide(ChunkerQuestion{context(now_us, &rank), query, std::move(work)}, effects);
+      const auto& decision = answered.decision();
+      Record made = record(answered);
       made.rank = rank.up.rank;
       made.view_age_us = now_us - rank.as_of_us;
-      if (decision.value) made.value = fill(answer, *decision.value, work, desk);
+      if (decision.value) {
+        made.value = fill(answer, *decision.value, answered.question().requests, desk, effects);
+      }
       effects.add(std::move(made));
       if (!decision.value) {
         retry_at(std::max(decision.retry_at_us, now_us + options.retry_us), effects);
@@ -313,13 +313,16 @@ struct PrefillStage::State : PrefillTable {
 
   /// Turns shares into slices; returns their tokens.
   std::int64_t fill(RunChunks& answer, const Slices& slices, const std::vector<RequestView>& work,
-                    Desk& desk) const {
+                    Desk& desk, Effects& effects) {
     std::int64_t tokens = 0;
     for (const Share& share : slices.shares) {
       const RequestView& request = work[share.candidate];
       answer.slices.push_back(
           {request.ref, request.done, share.tokens, share.tokens == request.remaining()});
       tokens += share.tokens;
+      if (!std::exchange(entries.at(request.ref).started, true)) {
+        effects.add(Milestone{request.ref, Phase::prefilling, answer.rank, request.total(), {}});
+      }
       desk.in_flight_ps = add_saturated(desk.in_flight_ps,
                                         options.cost_model.marginal_ps(share.tokens, request.done));
     }
@@ -327,27 +330,6 @@ struct PrefillStage::State : PrefillTable {
   }
 
   // -- reports -----------------------------------------------------------------------------------
-
-  void take_progress(const RankReport& report) {
-    for (const Progress& progress : report.progress) {
-      const auto found = entries.find(progress.ref);
-      if (found == entries.end() || found->second.rank != report.rank) continue;
-      Entry& entry = found->second;
-      if (entry.where != Where::assigned) continue;
-      entry.view.done = std::clamp<std::int64_t>(progress.done, 0, entry.view.total());
-      refresh_work(entry);
-      if (entry.view.remaining() == 0) {
-        entry.where = Where::finished;
-        desks.at(report.rank.rank).requests.erase(progress.ref);
-      } else {
-        moved.push_back({progress.ref, report.rank, entry.view.done});
-      }
-    }
-    for (const RequestRef& ref : report.freed) {
-      const auto found = entries.find(ref);
-      if (found != entries.end() && found->second.rank == report.rank) erase(ref);
-    }
-  }
 
   void take_pull(const RankReport& report, RankEntry& rank, std::int64_t now_us, Effects& effects) {
     Desk& desk = desks.at(report.rank.rank);
@@ -368,7 +350,7 @@ struct PrefillStage::State : PrefillTable {
       Entry& entry = entries.at(ref);
       if (entry.rank != rank || entry.where == Where::waiting) continue;
       if (entry.where == Where::assigning) {
-        put_back(entry, now_us);
+        put_back(entry, now_us, effects);
         continue;
       }
       effects.send(Peer::driver,
@@ -384,15 +366,7 @@ struct PrefillStage::State : PrefillTable {
   /// Tells the driver what changed: always ranks, queue and moves; work when it moved by a quarter
   /// of a step, so that not every step of every rank costs a message.
   void send_load(std::int64_t now_us, Effects& effects) {
-    Load load;
-    load.waiting = static_cast<std::int64_t>(waiting.size());
-    load.waiting_tokens = waiting_tokens;
-    for (const RankView& rank : prefill_views(now_us)) {
-      if (rank.draining) continue;
-      load.least_work_ps =
-          load.ranks == 0 ? rank.work_ps : std::min(load.least_work_ps, rank.work_ps);
-      ++load.ranks;
-    }
+    Load load = load_now(now_us);
     counts.waiting = load.waiting;
     const std::int64_t change = load.least_work_ps > sent_load.least_work_ps
                                     ? load.least_work_ps - sent_load.least_work_ps
@@ -444,7 +418,7 @@ void PrefillStage::on(const Submit& event, std::int64_t now_us, Effects& effects
     effects.send(Peer::driver, Ended{event.ref, ErrorCode::never_fits, false, s.why_never(entry)});
     return;
   }
-  s.admit(Submit(event), entry.view, now_us);
+  s.admit(Submit(event), entry.view, now_us, effects);
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);
 }
@@ -468,7 +442,7 @@ void PrefillStage::on(const Cancel& event, std::int64_t now_us, Effects& effects
   if (found->second.where != Where::waiting) {
     effects.send_rank(Release{event.ref, found->second.rank, event.reason});
   }
-  s.remove(event.ref, now_us);
+  s.remove(event.ref, now_us, effects);
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);
 }
@@ -489,6 +463,7 @@ void PrefillStage::on(const Assigned& event, std::int64_t now_us, Effects& effec
   entry.where = Where::assigned;
   entry.submit.work = Work{};
   s.assigning.erase(entry.serial);
+  effects.add(Milestone{event.ref, Phase::waits_for_step, event.rank, 0, {}});
   if (const auto promise = rank->promises.find(event.ref); promise != rank->promises.end()) {
     promise->second.room_confirmed = true;
     promise->second.run_confirmed = true;
@@ -523,7 +498,7 @@ void PrefillStage::on(const RankReport& event, std::int64_t now_us, Effects& eff
   }
   RankEntry& rank = *s.book.current(event.rank);
   if (prefills(rank.up.role)) {
-    s.take_progress(event);
+    s.take_progress(event, s.moved);
     s.take_pull(event, rank, now_us, effects);
     s.dispatch(now_us, effects);
   }
@@ -540,9 +515,8 @@ void PrefillStage::on(const RankUp& event, std::int64_t now_us, Effects& effects
     ++s.counts.stale_dropped;
     return;
   }
-  Desk desk;
-  desk.budget_ps = s.chunker.policy().step_budget_ps(s.cost_model, event.step_tokens_max);
-  s.desks[event.rank.rank] = desk;
+  s.desks[event.rank.rank] = {};
+  s.refresh_budgets();
   s.end_never_fitting(now_us, effects);
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);
@@ -561,6 +535,19 @@ void PrefillStage::on(const RankDown& event, std::int64_t now_us, Effects& effec
   s.end_never_fitting(now_us, effects);
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);
+}
+
+void PrefillStage::on(const SwapPrepare& event, std::int64_t now_us, Effects& effects) {
+  state_->slots.on(event, now_us, effects);
+}
+
+void PrefillStage::on(const SwapCommit& event, std::int64_t now_us, Effects& effects) {
+  state_->slots.on(event, now_us, effects);
+  state_->refresh_budgets();
+}
+
+void PrefillStage::on(const SwapAbort& event, std::int64_t /*now_us*/, Effects& /*effects*/) {
+  state_->slots.on(event);
 }
 
 void PrefillStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {

@@ -105,6 +105,48 @@ std::string PrefillTable::why_never(const PrefillEntry& entry) const {
   return text + "; shorten it, lower max_tokens, or raise kv.memory";
 }
 
+bool PrefillTable::untried_left(const PrefillEntry& entry) const {
+  const PlacementQuery query{entry.view, {}};
+  return std::any_of(book.ranks().begin(), book.ranks().end(), [&](const auto& item) {
+    return prefills(item.second.up.role) && entry.tried.count(item.first) == 0 &&
+           could_end(query, RankBook::view(item.second));
+  });
+}
+
+Load PrefillTable::load_now(std::int64_t now_us) const {
+  Load load;
+  load.waiting = static_cast<std::int64_t>(waiting.size());
+  load.waiting_tokens = waiting_tokens;
+  for (const RankView& rank : prefill_views(now_us)) {
+    if (rank.draining) continue;
+    load.least_work_ps =
+        load.ranks == 0 ? rank.work_ps : std::min(load.least_work_ps, rank.work_ps);
+    ++load.ranks;
+  }
+  return load;
+}
+
+void PrefillTable::take_progress(const RankReport& report, std::vector<Standing>& moved) {
+  for (const Progress& progress : report.progress) {
+    const auto found = entries.find(progress.ref);
+    if (found == entries.end() || found->second.rank != report.rank) continue;
+    PrefillEntry& entry = found->second;
+    if (entry.where != PrefillWhere::assigned) continue;
+    entry.view.done = std::clamp<std::int64_t>(progress.done, 0, entry.view.total());
+    refresh_work(entry);
+    if (entry.view.remaining() == 0) {
+      entry.where = PrefillWhere::finished;
+      desks.at(report.rank.rank).requests.erase(progress.ref);
+    } else {
+      moved.push_back({progress.ref, report.rank, entry.view.done});
+    }
+  }
+  for (const RequestRef& ref : report.freed) {
+    const auto found = entries.find(ref);
+    if (found != entries.end() && found->second.rank == report.rank) erase(ref);
+  }
+}
+
 void PrefillTable::enqueue(const PrefillEntry& entry) {
   if (waiting.insert(entry.view.ref).second) waiting_tokens += entry.view.remaining();
 }

@@ -34,6 +34,7 @@ struct PrefillEntry {
   std::uint32_t sent = 0; ///< Times the current Assign went out.
   std::int64_t not_before_us = 0;
   bool blocked = false; ///< "No room" is in the ledger already.
+  bool started = false; ///< A chunk of it was sent to its rank.
 };
 
 /// Work of one rank: who is there, what it asked for, what it was last given.
@@ -72,6 +73,13 @@ struct PrefillTable {
   bool never_fits(const PrefillEntry& entry) const;
   /// For a person: what it needs and what there is.
   std::string why_never(const PrefillEntry& entry) const;
+
+  /// Whether a rank is left that has not refused the request in this round and could run it.
+  bool untried_left(const PrefillEntry& entry) const;
+  /// Queue and least work, without what moved.
+  Load load_now(std::int64_t now_us) const;
+  /// What a report says of prefills on its rank. Those that advanced are added to `moved`.
+  void take_progress(const RankReport& report, std::vector<Standing>& moved);
 
   /// Into the queue and out of it; each twice is one.
   void enqueue(const PrefillEntry& entry);

@@ -58,9 +58,10 @@ enum class EndReason : std::uint8_t { none, eos, stop_id, length };
 struct Submit {
   RequestRef ref;
   std::string tenant;
-  std::int64_t priority = 0;    ///< Higher goes first where a policy looks at it.
-  std::int64_t arrival_us = 0;  ///< Of the first attempt: retries keep their place.
-  std::int64_t deadline_us = 0; ///< 0 = none.
+  std::uint64_t session_hash = 0; ///< Of its conversation; 0 = the tenant's, or one of its own.
+  std::int64_t priority = 0;      ///< Higher goes first where a policy looks at it.
+  std::int64_t arrival_us = 0;    ///< Of the first attempt: retries keep their place.
+  std::int64_t deadline_us = 0;   ///< 0 = none.
   Work work;
   Claim claim;
 };
@@ -131,6 +132,7 @@ struct Assign {
   std::int64_t arrival_us = 0; ///< Of the first attempt: who came last is preempted first.
   Claim claim;
   std::int64_t lease_us = 0; ///< Until the prefill is complete; 0 = without limit.
+  std::uint64_t session_hash = 0;
 };
 
 struct Assigned {
@@ -206,6 +208,7 @@ struct PrefillDone {
   bool in_place = false;       ///< The rank decodes too and holds what it needs already.
   std::string manifest;        ///< Encoded handoff record; empty when in_place.
   Claim claim;
+  std::uint64_t session_hash = 0;
 };
 
 struct Reserve {

@@ -61,11 +61,6 @@ struct RankStage::State {
     counts.slots_reserved = table.slots().used();
   }
 
-  std::int64_t running() const {
-    return std::count_if(table.all().begin(), table.all().end(),
-                         [](const auto& item) { return item.second.decodes(); });
-  }
-
   /// Snapshot to everybody who decides about this rank, and the pull when it waits for one.
   void report(std::int64_t now_us, Effects& effects) {
     recount();
@@ -165,7 +160,7 @@ struct RankStage::State {
     recount();
     const std::vector<Slice> slices = valid_slices();
     if (slices.empty() && decoding_sequences(table, options.block_tokens).empty()) {
-      if (running() > 0) return;
+      if (table.decoding() > 0) return;
       if (answer) ++step_next;
       if (answer || reporter.has_news()) {
         answer.reset();
@@ -245,6 +240,7 @@ struct RankStage::State {
     done.new_tokens_max = sequence.new_tokens_max;
     done.arrival_us = sequence.arrival_us;
     done.claim = sequence.claim;
+    done.session_hash = sequence.session_hash;
     done.lease_us = options.lease_us;
     done.in_place = decodes(options.role);
     done.manifest = std::move(manifest);
@@ -263,7 +259,7 @@ struct RankStage::State {
 
   void start_decoding(Sequence& sequence, HandoffId handoff, std::int64_t now_us,
                       Effects& effects) {
-    const bool first = running() == 0;
+    const bool first = table.decoding() == 0;
     sequence.state = SequenceState::decoding;
     sequence.handoff = handoff;
     sequence.last_step = 0;
@@ -290,18 +286,11 @@ std::int64_t RankStage::sequences() const noexcept {
 }
 
 void RankStage::start(std::int64_t now_us, Effects& effects) {
-  const RankOptions& options = state_->options;
-  const RankUp up{options.rank,
-                  options.role,
-                  options.name,
-                  options.kv_blocks,
-                  options.block_tokens,
-                  options.slots,
-                  options.step_tokens_max,
-                  options.context_max};
+  const RankUp up = rank_up(state_->options);
   effects.send(Peer::driver, up);
   effects.send(Peer::chunker, up);
   effects.send(Peer::balancer, up);
+  state_->composer.slots().announce(effects);
   state_->report(now_us, effects);
 }
 
@@ -342,6 +331,7 @@ void RankStage::on(const Assign& event, std::int64_t now_us, Effects& effects) {
   sequence->new_tokens_max = work.new_tokens_max;
   sequence->arrival_us = event.arrival_us;
   sequence->claim = event.claim;
+  sequence->session_hash = event.session_hash;
   sequence->renewed = event.lease_us > 0;
   if (sequence->renewed) s.lease(*sequence, event.lease_us, now_us, effects);
   effects.send(Peer::chunker, Assigned{event.ref, s.options.rank});
@@ -553,6 +543,18 @@ void RankStage::on(const Imported& event, std::int64_t now_us, Effects& effects)
   }
   effects.send(Peer::balancer, std::move(done));
   s.report_freed(now_us, effects);
+}
+
+void RankStage::on(const SwapPrepare& event, std::int64_t now_us, Effects& effects) {
+  state_->composer.slots().on(event, now_us, effects);
+}
+
+void RankStage::on(const SwapCommit& event, std::int64_t now_us, Effects& effects) {
+  state_->composer.slots().on(event, now_us, effects);
+}
+
+void RankStage::on(const SwapAbort& event, std::int64_t /*now_us*/, Effects& /*effects*/) {
+  state_->composer.slots().on(event);
 }
 
 void RankStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {

@@ -97,6 +97,9 @@ public:
   void on(const StepDone& event, std::int64_t now_us, Effects& effects);
   void on(const Exported& event, std::int64_t now_us, Effects& effects);
   void on(const Imported& event, std::int64_t now_us, Effects& effects);
+  void on(const SwapPrepare& event, std::int64_t now_us, Effects& effects);
+  void on(const SwapCommit& event, std::int64_t now_us, Effects& effects);
+  void on(const SwapAbort& event, std::int64_t now_us, Effects& effects);
   void on(const Timer& event, std::int64_t now_us, Effects& effects);
 
   const RankCounts& counts() const noexcept;

@@ -71,4 +71,11 @@ Status SequenceTable::check() const {
   return {};
 }
 
+std::int64_t SequenceTable::decoding() const noexcept {
+  std::int64_t count = 0;
+  for (const auto& [ref, sequence] : sequences_)
+    count += sequence.decodes() ? 1 : 0;
+  return count;
+}
+
 } // namespace troupe::sched

@@ -42,6 +42,7 @@ struct Sequence {
   std::int64_t answered = 0; ///< Output tokens so far; the last one is not fed yet.
   std::int64_t new_tokens_max = 0;
   std::int64_t arrival_us = 0; ///< Of the request's first attempt.
+  std::uint64_t session_hash = 0;
   Claim claim;
   HandoffId handoff{};
   Digest digest;                   ///< Of what was imported.
@@ -98,6 +99,8 @@ public:
   }
 
   const std::map<RequestRef, Sequence>& all() const noexcept { return sequences_; }
+  /// Sequences that decode. Cost: O(sequences).
+  std::int64_t decoding() const noexcept;
   const BlockPool& blocks() const noexcept { return blocks_; }
   const SlotPool& slots() const noexcept { return slots_; }
 

@@ -1,7 +1,6 @@
 #include "schedulers/stage/step_composer.hpp"
 
 #include "schedulers/model/rank_view.hpp"
-#include "schedulers/policy/validate.hpp"
 #include "schedulers/stage/preemption.hpp"
 
 #include <algorithm>
@@ -43,39 +42,33 @@ std::vector<const Sequence*> decoding_sequences(const SequenceTable& table,
 RunStep StepComposer::compose(std::uint64_t number, const std::vector<Slice>& slices,
                               SequenceTable& table, const RankOptions& options, std::int64_t now_us,
                               Effects& effects) {
-  std::vector<OfferedSlice> offered;
+  StepQuestion question;
+  question.context.now_us = now_us;
+  question.context.seed = rng_.bits();
+  question.context.cost_model = options.cost_model;
+  question.context.block_tokens = options.block_tokens;
+  question.step_tokens_max = options.step_tokens_max;
   for (const Slice& slice : slices)
-    offered.push_back({slice.ref, slice.first, slice.count});
-  std::vector<DecodeView> views;
+    question.slices.push_back({slice.ref, slice.first, slice.count});
   for (const Sequence* sequence : decoding_sequences(table, options.block_tokens)) {
-    views.push_back({sequence->ref, sequence->positions});
+    question.decodes.push_back({sequence->ref, sequence->positions});
   }
-  const StepQuery query{offered, views, options.step_tokens_max};
-  PolicyContext ctx;
-  ctx.now_us = now_us;
-  ctx.rng = &rng_;
-  ctx.epoch = policy_.epoch();
-  ctx.cost_model = &options.cost_model;
-  ctx.block_tokens = options.block_tokens;
-  const auto decision =
-      policy_.decide([&](StepPolicy& policy) { return policy.compose(query, ctx); },
-                     [&](const auto& given) { return validate(given, query); }, invalid_);
+  auto& slot = slots_->of<StepQuestion>();
+  const auto answered = slot.decide(std::move(question), invalid_);
+  slots_.report_fault(answered, effects);
+  const StepDecision& decision = *answered.decision().value;
   RunStep step{number, {}};
   std::int64_t tokens = 0;
   const auto add = [&](const RequestRef& ref, std::int64_t count) {
     step.entries.push_back(entry_of(*table.find(ref), count, number, options.block_tokens, table));
     tokens += count;
   };
-  for (const std::uint32_t i : decision.value->decodes)
-    add(views[i].ref, 1);
-  for (const Share& share : decision.value->slices)
-    add(offered[share.candidate].ref, share.tokens);
-  Record made;
-  made.kind = policy_.kind();
-  made.policy = policy_.name(decision.reason);
-  made.epoch = policy_.epoch();
+  for (const std::uint32_t i : decision.decodes)
+    add(answered.question().decodes[i].ref, 1);
+  for (const Share& share : decision.slices)
+    add(answered.question().slices[share.candidate].ref, share.tokens);
+  Record made = slot.record(answered);
   made.rank = options.rank;
-  made.reason = decision.reason;
   made.value = tokens;
   effects.add(std::move(made));
   return step;

@@ -3,10 +3,9 @@
 #pragma once
 
 #include "schedulers/core/rng.hpp"
-#include "schedulers/policy/step_policy.hpp"
-#include "schedulers/stage/policy_slot.hpp"
 #include "schedulers/stage/rank_stage.hpp"
 #include "schedulers/stage/sequence_table.hpp"
+#include "schedulers/stage/slot_pack.hpp"
 
 #include <cstdint>
 #include <vector>
@@ -16,7 +15,7 @@ namespace troupe::sched {
 class StepComposer {
 public:
   StepComposer(const RankOptions& options, const PolicySet& set, const PolicyRegistry& registry)
-      : policy_("step", set, registry),
+      : slots_({StageKind::rank, options.rank}, set, registry),
         rng_(draw(options.seed, 3 + raw(options.rank.rank), Purpose::policy)) {}
 
   /// Entries of step `number`: blocks are taken, the sequences marked as in it. The record of the
@@ -24,11 +23,12 @@ public:
   RunStep compose(std::uint64_t number, const std::vector<Slice>& slices, SequenceTable& table,
                   const RankOptions& options, std::int64_t now_us, Effects& effects);
 
-  PolicyEpoch epoch() const noexcept { return policy_.epoch(); }
+  SlotDesk<RankSlots>& slots() noexcept { return slots_; }
+  PolicyEpoch epoch() const noexcept { return slots_.epoch(); }
   std::int64_t invalid_decisions() const noexcept { return invalid_; }
 
 private:
-  PolicySlot<StepPolicy> policy_;
+  SlotDesk<RankSlots> slots_;
   Rng rng_;
   std::int64_t invalid_ = 0;
 };

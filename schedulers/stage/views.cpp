@@ -43,9 +43,12 @@ RequestView view_with_lengths(const Message& message) {
 
 RequestView view_of(const Submit& message) {
   RequestView view = view_with_work(message);
+  view.tenant_hash = hash64(message.tenant);
   // A client without a name is a session for each of its requests.
-  view.session_hash =
-      message.tenant.empty() ? mix64(raw(message.ref.request) + 1) : hash64(message.tenant);
+  view.session_hash = message.session_hash != 0 ? message.session_hash
+                      : message.tenant.empty()  ? mix64(raw(message.ref.request) + 1)
+                                                : view.tenant_hash;
+  view.priority = message.priority;
   view.deadline_us = message.deadline_us;
   return view;
 }
@@ -54,11 +57,23 @@ RequestView view_of(const Assign& message) { return view_with_work(message); }
 
 RequestView view_of(const PrefillDone& message) {
   RequestView view = view_with_lengths(message);
+  view.session_hash = message.session_hash;
   view.done = view.total();
   return view;
 }
 
 RequestView view_of(const Reserve& message) { return view_with_lengths(message); }
+
+RankUp rank_up(const RankOptions& options) {
+  return {options.rank,
+          options.role,
+          options.name,
+          options.kv_blocks,
+          options.block_tokens,
+          options.slots,
+          options.step_tokens_max,
+          options.context_max};
+}
 
 RankView empty_rank(const RankOptions& options) {
   RankView view;

@@ -9,7 +9,6 @@ namespace troupe::sched {
 
 struct RankOptions;
 
-/// Without the tenant, whose text is the caller's to keep.
 RequestView view_of(const Submit& message);
 RequestView view_of(const Assign& message);
 /// `done` is complete: what is left is to decode.
@@ -18,5 +17,8 @@ RequestView view_of(const Reserve& message);
 
 /// A rank as placement sees it while it holds nothing.
 RankView empty_rank(const RankOptions& options);
+
+/// How a rank announces itself.
+RankUp rank_up(const RankOptions& options);
 
 } // namespace troupe::sched

@@ -32,19 +32,19 @@ std::int64_t WeightedFairQueue::cost_of(const RequestView& request,
   std::int64_t decode_ps = ctx.cost_model->decode_load_ps(1, context);
   decode_ps = answer == 0 ? 0 : decode_ps > kCounterMax / answer ? kCounterMax : decode_ps * answer;
   const std::int64_t work_ps = add_saturated(request.work_ps, decode_ps);
-  const auto found = options_.weights.find(std::string(request.tenant));
+  const auto found = options_.weights.find(request.tenant_hash);
   const std::int64_t weight = found == options_.weights.end() ? kWeightOne : found->second;
   return std::min(kCounterMax, std::max<std::int64_t>(1, work_ps / weight));
 }
 
-WeightedFairQueue::Account& WeightedFairQueue::account(std::string_view tenant) {
+WeightedFairQueue::Account& WeightedFairQueue::account(std::uint64_t tenant) {
   const auto found = accounts_.find(tenant);
   if (found != accounts_.end()) return found->second;
   if (accounts_.size() >= kAccountsMax) forget_idle();
-  return accounts_.emplace(std::string(tenant), Account{floor_, 0}).first->second;
+  return accounts_.emplace(tenant, Account{floor_, 0}).first->second;
 }
 
-std::int64_t WeightedFairQueue::counter(std::string_view tenant) const {
+std::int64_t WeightedFairQueue::counter(std::uint64_t tenant) const {
   const auto found = accounts_.find(tenant);
   return found == accounts_.end() ? floor_ : found->second.counter;
 }
@@ -65,7 +65,7 @@ void WeightedFairQueue::lift_floor() {
 }
 
 void WeightedFairQueue::forget_idle() {
-  std::vector<std::pair<std::int64_t, std::string>> idle;
+  std::vector<std::pair<std::int64_t, std::uint64_t>> idle;
   for (const auto& [tenant, entry] : accounts_) {
     if (entry.waiting <= 0) idle.emplace_back(entry.counter, tenant);
   }
@@ -79,7 +79,7 @@ void WeightedFairQueue::forget_idle() {
 void WeightedFairQueue::observe(const RequestView& request, QueueEvent event,
                                 const PolicyContext& ctx) noexcept {
   lift_floor();
-  Account& entry = account(request.tenant);
+  Account& entry = account(request.tenant_hash);
   switch (event) {
   case QueueEvent::entered:
     if (entry.waiting == 0) entry.counter = std::max(entry.counter, floor_);
@@ -113,14 +113,14 @@ Decision<Order> WeightedFairQueue::order(std::span<const RequestView> waiting,
     std::vector<std::uint32_t> requests;
     std::size_t next = 0;
   };
-  std::map<std::string_view, Line> lines;
+  std::map<std::uint64_t, Line> lines;
   std::vector<std::size_t> rank(waiting.size()); // Place by arrival.
   for (std::size_t i = 0; i < by_arrival.size(); ++i) {
     rank[by_arrival[i]] = i;
-    Line& line = lines[waiting[by_arrival[i]].tenant];
+    Line& line = lines[waiting[by_arrival[i]].tenant_hash];
     line.requests.push_back(by_arrival[i]);
   }
-  using Turn = std::tuple<std::int64_t, std::size_t, std::string_view>;
+  using Turn = std::tuple<std::int64_t, std::size_t, std::uint64_t>;
   std::set<Turn> turns; // Lowest counter, then earliest head.
   for (auto& [tenant, line] : lines) {
     line.counter = counter(tenant);
@@ -130,7 +130,7 @@ Decision<Order> WeightedFairQueue::order(std::span<const RequestView> waiting,
   order.positions.reserve(waiting.size());
   while (!turns.empty()) {
     Line& line = lines.at(std::get<2>(*turns.begin()));
-    const std::string_view tenant = std::get<2>(*turns.begin());
+    const std::uint64_t tenant = std::get<2>(*turns.begin());
     turns.erase(turns.begin());
     const std::uint32_t chosen = line.requests[line.next++];
     order.positions.push_back(chosen);
@@ -146,7 +146,7 @@ std::string WeightedFairQueue::export_state() const {
   std::ostringstream out;
   out << floor_ << '\n';
   for (const auto& [tenant, entry] : accounts_) {
-    out << entry.counter << ' ' << entry.waiting << ' ' << tenant.size() << ' ' << tenant << '\n';
+    out << entry.counter << ' ' << entry.waiting << ' ' << tenant << '\n';
   }
   return out.str();
 }
@@ -155,15 +155,12 @@ void WeightedFairQueue::import_state(const std::string& state) {
   std::istringstream in(state);
   std::int64_t floor = 0;
   if (!(in >> floor) || floor < 0) return;
-  std::map<std::string, Account, std::less<>> read;
+  std::map<std::uint64_t, Account> read;
   Account entry;
-  std::size_t size = 0;
-  while (in >> entry.counter >> entry.waiting >> size && size <= state.size()) {
-    in.get();
-    std::string tenant(size, '\0');
-    if (!in.read(tenant.data(), static_cast<std::streamsize>(size))) return;
+  std::uint64_t tenant = 0;
+  while (in >> entry.counter >> entry.waiting >> tenant) {
     if (entry.counter < 0 || entry.waiting < 0) return;
-    read.emplace(std::move(tenant), entry);
+    read.emplace(tenant, entry);
   }
   floor_ = floor;
   accounts_ = std::move(read);

@@ -7,10 +7,8 @@
 #include "schedulers/policy/queue_policy.hpp"
 
 #include <cstdint>
-#include <functional>
 #include <map>
 #include <string>
-#include <string_view>
 
 namespace troupe::sched {
 
@@ -18,7 +16,8 @@ struct WeightedFairOptions {
   /// Share of a tenant relative to the others, in thousandths; a tenant that is not named has 1.
   /// Unit: thousandths (written as numbers, weights = { a = 2 }). Default: none named.
   /// Range 0.001 to 1000. Hot: yes.
-  std::map<std::string, std::int64_t> weights;
+  /// By hash64 of the tenant's name.
+  std::map<std::uint64_t, std::int64_t> weights;
 };
 
 /// Serves the backlogged tenant with the lowest counter; within a tenant by arrival, then id.
@@ -43,7 +42,7 @@ public:
 
   /// What a tenant was served so far. Unit: ps of work by thousandths of weight; only differences
   /// mean something.
-  std::int64_t counter(std::string_view tenant) const;
+  std::int64_t counter(std::uint64_t tenant_hash) const;
   /// Tenants it keeps a counter of.
   std::int64_t tenants() const noexcept { return static_cast<std::int64_t>(accounts_.size()); }
 
@@ -56,12 +55,12 @@ private:
   static constexpr std::size_t kAccountsMax = 4096;
 
   std::int64_t cost_of(const RequestView& request, const PolicyContext& ctx) const;
-  Account& account(std::string_view tenant);
+  Account& account(std::uint64_t tenant_hash);
   void lift_floor();
   void forget_idle();
 
   WeightedFairOptions options_;
-  std::map<std::string, Account, std::less<>> accounts_;
+  std::map<std::uint64_t, Account> accounts_; ///< By tenant_hash.
   std::int64_t floor_ = 0; ///< Lowest counter of a backlogged tenant, as last seen.
 };
 

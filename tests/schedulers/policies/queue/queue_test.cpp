@@ -1,5 +1,6 @@
 // Every queue policy against the contract of its kind, then each one's own idea.
 
+#include "schedulers/core/hash.hpp"
 #include "schedulers/policies/queue/fcfs.hpp"
 #include "schedulers/policies/queue/sjf.hpp"
 #include "schedulers/policies/queue/wait_bound.hpp"
@@ -33,7 +34,7 @@ std::vector<RequestView> queue_of(std::initializer_list<const char*> tenants) {
   std::vector<RequestView> waiting;
   for (const char* tenant : tenants) {
     RequestView view = request(waiting.size() + 1, 10);
-    view.tenant = tenant;
+    view.tenant_hash = hash64(tenant);
     view.work_ps = 1'000'000'000;
     waiting.push_back(view);
   }
@@ -69,7 +70,7 @@ RequestView random_request(Rng& rng, std::uint64_t id) {
   RequestView view = request(id, 1 + static_cast<std::int64_t>(rng.below(50)));
   view.arrival_us = static_cast<std::int64_t>(rng.below(20));
   view.work_ps = static_cast<std::int64_t>(rng.below(1'000'000'000));
-  view.tenant = kTenants[rng.below(4)];
+  view.tenant_hash = hash64(kTenants[rng.below(4)]);
   return view;
 }
 
@@ -159,7 +160,7 @@ TEST(WeightedFair, BackloggedTenantsTakeTurnsWithinOneOrder) {
 
 // Weight 2 for a:   a b a a b a a b ...   shares 2 : 1 up to one request.
 TEST(WeightedFair, SharesFollowTheWeights) {
-  WeightedFairQueue policy({.weights = {{"a", 2000}}});
+  WeightedFairQueue policy({.weights = {{hash64("a"), 2000}}});
   std::vector<RequestView> waiting;
   for (int i = 0; i < 30; ++i) {
     for (const char* tenant : {"a", "b"}) {
@@ -172,7 +173,7 @@ TEST(WeightedFair, SharesFollowTheWeights) {
   std::int64_t a = 0;
   const auto order = order_of(policy, waiting);
   for (std::size_t i = 0; i < 30; ++i) {
-    a += waiting[order[i]].tenant == "a";
+    a += waiting[order[i]].tenant_hash == hash64("a");
     const auto served = static_cast<std::int64_t>(i) + 1;
     EXPECT_LE(std::abs(a * 3 - served * 2), 3) << "after " << served;
   }
@@ -188,7 +189,7 @@ TEST(WeightedFair, UnequalSizesGetEqualWork) {
   std::vector<RequestView> waiting;
   for (std::uint64_t id = 1; id <= 220; ++id) {
     RequestView view = request(id, 10);
-    view.tenant = id <= 20 ? "large" : "small";
+    view.tenant_hash = hash64(id <= 20 ? "large" : "small");
     view.work_ps = id <= 20 ? 10 * kSmall : kSmall;
     waiting.push_back(view);
     policy.observe(view, QueueEvent::entered, builder.context());
@@ -199,7 +200,7 @@ TEST(WeightedFair, UnequalSizesGetEqualWork) {
     const auto decision = policy.order(waiting, builder.context());
     const std::uint32_t next = decision.value->positions.front();
     EXPECT_EQ(decision.reason, Reason::fair_share);
-    (waiting[next].tenant == "large" ? large : small) += waiting[next].work_ps;
+    (waiting[next].tenant_hash == hash64("large") ? large : small) += waiting[next].work_ps;
     policy.observe(waiting[next], QueueEvent::served, builder.context());
     waiting.erase(waiting.begin() + next);
     EXPECT_LE(std::abs(large - small), 2 * 10 * kSmall);
@@ -217,21 +218,21 @@ TEST(WeightedFair, NobodySavesUpWhileAway) {
   const auto late = queue_of({"b", "b", "b", "b"});
   for (const RequestView& view : late)
     tell(policy, view, QueueEvent::entered);
-  EXPECT_EQ(policy.counter("b"), policy.counter("a"));
+  EXPECT_EQ(policy.counter(hash64("b")), policy.counter(hash64("a")));
 }
 
 TEST(WeightedFair, ARefusedAssignmentCostsNothingAndALaterAttemptNeither) {
   WeightedFairQueue policy({});
   RequestView view = queue_of({"a"})[0];
   tell(policy, view, QueueEvent::entered);
-  const std::int64_t before = policy.counter("a");
+  const std::int64_t before = policy.counter(hash64("a"));
   tell(policy, view, QueueEvent::served);
-  EXPECT_GT(policy.counter("a"), before);
+  EXPECT_GT(policy.counter(hash64("a")), before);
   tell(policy, view, QueueEvent::returned);
-  EXPECT_EQ(policy.counter("a"), before);
+  EXPECT_EQ(policy.counter(hash64("a")), before);
   view.ref = ref(1, 2);
   tell(policy, view, QueueEvent::served);
-  EXPECT_EQ(policy.counter("a"), before) << "the tenant paid for the first attempt";
+  EXPECT_EQ(policy.counter(hash64("a")), before) << "the tenant paid for the first attempt";
 }
 
 TEST(WeightedFair, KeepsABoundedNumberOfTenants) {
@@ -239,7 +240,7 @@ TEST(WeightedFair, KeepsABoundedNumberOfTenants) {
   for (std::uint64_t id = 1; id <= 20'000; ++id) {
     const std::string tenant = "tenant " + std::to_string(id);
     RequestView view = request(id, 10);
-    view.tenant = tenant;
+    view.tenant_hash = hash64(tenant);
     view.work_ps = 1000;
     tell(policy, view, QueueEvent::entered);
     tell(policy, view, QueueEvent::served);
@@ -248,7 +249,7 @@ TEST(WeightedFair, KeepsABoundedNumberOfTenants) {
 }
 
 TEST(WeightedFair, HugeWorkDoesNotOverflow) {
-  WeightedFairQueue policy({.weights = {{"a", 1}}});
+  WeightedFairQueue policy({.weights = {{hash64("a"), 1}}});
   RequestView view = queue_of({"a"})[0];
   view.work_ps = std::numeric_limits<std::int64_t>::max();
   view.new_tokens_max = std::numeric_limits<std::int64_t>::max() / 2;
@@ -256,7 +257,7 @@ TEST(WeightedFair, HugeWorkDoesNotOverflow) {
     view.ref = ref(id);
     tell(policy, view, QueueEvent::entered);
     tell(policy, view, QueueEvent::served);
-    EXPECT_GE(policy.counter("a"), 0);
+    EXPECT_GE(policy.counter(hash64("a")), 0);
   }
 }
 

@@ -1,0 +1,77 @@
+#include "schedulers/policy/questions.hpp"
+
+#include "schedulers/policy/validate.hpp"
+
+namespace troupe::sched {
+
+PolicyContext policy_context(const QuestionContext& context, Rng& rng) noexcept {
+  PolicyContext ctx;
+  ctx.now_us = context.now_us;
+  ctx.rng = &rng;
+  ctx.epoch = context.epoch;
+  ctx.cost_model = &context.cost_model;
+  ctx.step_budget_ps = context.step_budget_ps;
+  ctx.block_tokens = context.block_tokens;
+  return ctx;
+}
+
+void observe(QueuePolicy& policy, const QueueObservation& seen) noexcept {
+  Rng rng(seen.context.seed);
+  policy.observe(seen.request, seen.event, policy_context(seen.context, rng));
+}
+
+Decision<Admission> AdmissionQuestion::ask(Kind& policy, const PolicyContext& ctx) const noexcept {
+  return policy.admit(request, load, ctx);
+}
+
+Status AdmissionQuestion::check(const Decision<Answer>& answer) const { return validate(answer); }
+
+Decision<Order> QueueQuestion::ask(Kind& policy, const PolicyContext& ctx) const noexcept {
+  return policy.order(waiting, ctx);
+}
+
+Status QueueQuestion::check(const Decision<Answer>& answer) const {
+  return validate(answer, waiting);
+}
+
+Decision<Placement> RouterQuestion::ask(Kind& policy, const PolicyContext& ctx) const noexcept {
+  return policy.route(query(), ranks, ctx);
+}
+
+Status RouterQuestion::check(const Decision<Answer>& answer) const {
+  return validate(answer, query(), ranks);
+}
+
+Decision<Slices> ChunkerQuestion::ask(Kind& policy, const PolicyContext& ctx) const noexcept {
+  return policy.pack(query, requests, ctx);
+}
+
+Status ChunkerQuestion::check(const Decision<Answer>& answer) const {
+  return validate(answer, query, requests);
+}
+
+Decision<HandoffPlan> HandoffQuestion::ask(Kind& policy, const PolicyContext& ctx) const noexcept {
+  return policy.plan(query, ctx);
+}
+
+Status HandoffQuestion::check(const Decision<Answer>& answer) const {
+  return validate(answer, query);
+}
+
+Decision<Placement> BalancerQuestion::ask(Kind& policy, const PolicyContext& ctx) const noexcept {
+  return policy.place(query(), ranks, ctx);
+}
+
+Status BalancerQuestion::check(const Decision<Answer>& answer) const {
+  return validate(answer, query(), ranks);
+}
+
+Decision<StepDecision> StepQuestion::ask(Kind& policy, const PolicyContext& ctx) const noexcept {
+  return policy.compose(query(), ctx);
+}
+
+Status StepQuestion::check(const Decision<Answer>& answer) const {
+  return validate(answer, query());
+}
+
+} // namespace troupe::sched
