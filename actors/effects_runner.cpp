@@ -48,7 +48,8 @@ void perform(caf::event_based_actor& self, const Peers& peers, Ledger* ledger,
       ++counters.decisions;
       if (ledger != nullptr) ledger->append(*record, now_us);
     } else if (std::holds_alternative<sched::Observed>(effect) ||
-               std::holds_alternative<sched::Milestone>(effect)) {
+               std::holds_alternative<sched::Milestone>(effect) ||
+               std::holds_alternative<sched::RankChange>(effect)) {
       continue; // For the ledger.
     } else {
       other(effect);
