@@ -105,13 +105,25 @@ Result<std::shared_ptr<Ledger>> Ledger::open(const std::string& directory,
   return std::make_shared<Ledger>(std::move(state));
 }
 
-void Ledger::append(const sched::Record& record, std::int64_t now_us) {
+void Ledger::append(const sched::StageRef&, sched::Record record, std::int64_t now_us) {
   const std::lock_guard lock(state_->mutex);
   state_->buffer += ledger_line(record, state_->number++, now_us);
   state_->buffer += '\n';
   ++state_->buffered;
   if (state_->buffer.size() >= kBufferBytes) state_->write_out();
 }
+
+void Ledger::append(const sched::StageRef&, sched::Observed, std::int64_t) {}
+
+void Ledger::append(const sched::StageRef&, sched::Milestone, std::int64_t) {}
+
+void Ledger::append(const sched::StageRef&, sched::Finish, std::int64_t) {}
+
+void Ledger::append(const sched::StageRef&, sched::RankChange, std::int64_t) {}
+
+void Ledger::append(sched::SetLive, std::int64_t) {}
+
+void Ledger::append(sched::RequestNamed, std::int64_t) {}
 
 void Ledger::flush() {
   const std::lock_guard lock(state_->mutex);

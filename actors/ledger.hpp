@@ -5,7 +5,7 @@
 #pragma once
 
 #include "schedulers/core/result.hpp"
-#include "schedulers/stage/effects.hpp"
+#include "schedulers/stage/ledger_entry.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -13,7 +13,7 @@
 
 namespace troupe::actors {
 
-/// Append-only writer. Thread: any; records of one caller keep their order.
+/// Append-only writer. Thread: any; entries of one caller keep their order.
 class Ledger {
 public:
   /// Opens `directory` (made if missing) for at most about `size_max_bytes` of segments; the oldest
@@ -22,7 +22,16 @@ public:
                                               std::int64_t size_max_bytes);
   ~Ledger();
 
-  void append(const sched::Record& record, std::int64_t now_us);
+  /// What a stage said at `now_us`. Never waits.
+  void append(const sched::StageRef& stage, sched::Record record, std::int64_t now_us);
+  void append(const sched::StageRef& stage, sched::Observed observed, std::int64_t now_us);
+  void append(const sched::StageRef& stage, sched::Milestone milestone, std::int64_t now_us);
+  void append(const sched::StageRef& stage, sched::Finish finish, std::int64_t now_us);
+  void append(const sched::StageRef& stage, sched::RankChange change, std::int64_t now_us);
+  /// A set is live. Repeated for the same set it says nothing new and is left out.
+  void append(sched::SetLive live, std::int64_t now_us);
+  /// Before everything else about the request.
+  void append(sched::RequestNamed named, std::int64_t now_us);
 
   /// Writes what is buffered.
   void flush();

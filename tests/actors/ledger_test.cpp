@@ -47,7 +47,7 @@ TEST(Ledger, StaysWithinItsSizeAndKeepsTheNewest) {
   ASSERT_TRUE(ledger.ok());
   constexpr int kRecords = 20'000; // About 5 MB of lines.
   for (int i = 0; i < kRecords; ++i)
-    (*ledger)->append(record(static_cast<std::uint64_t>(i)), i);
+    (*ledger)->append(sched::StageRef{}, record(static_cast<std::uint64_t>(i)), i);
   (*ledger)->flush();
   EXPECT_EQ((*ledger)->lost(), 0);
   EXPECT_EQ((*ledger)->records(), kRecords);
