@@ -17,7 +17,7 @@ inline sim::Scenario loaded_scenario() {
                     {"", sched::Role::decode, 2, {20, 28}, {3, 6}, 16, 0},
                     {"", sched::Role::both, 1, 28, 4, 16, 0}};
   scenario.policies.kinds["decode_balancer"].policy = "count_and_kv";
-  scenario.policies.kinds["decode_balancer"].options.set("headroom", 0.3);
+  scenario.policies.kinds["decode_balancer"].options.set("headroom", {0.3, {}});
   scenario.cost_model.step_ps = 500'000'000;
   scenario.cost_model.token_ps = 50'000'000;
   scenario.workload.requests = 160;

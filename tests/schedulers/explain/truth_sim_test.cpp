@@ -2,8 +2,7 @@
 // the measured latency, and every statement is held against the ledger's entries.
 //
 // The check shares no code with what it checks: it reads the numbers back out of the words and
-// counts for itself. Each kind of statement has its checker in checks.cpp; a statement that none
-// of them knows fails.
+// counts for itself. Each kind of statement has its checker; one that none of them knows fails.
 
 #include "schedulers/explain/explainer.hpp"
 #include "tests/schedulers/explain/checks.hpp"
