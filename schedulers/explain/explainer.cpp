@@ -68,8 +68,11 @@ struct Explainer::State {
     last_us = 0;
   }
 
+  /// A request is named once in its life: named again, a later run took it up.
   void take(const RequestNamed& named) {
     ++requests;
+    population.erase(named.request);
+    followed.erase(named.request);
     if (named.custom_id == who) by_name.insert(named.request);
     if (wanted(named.request)) follow(named.request).life.custom_id = named.custom_id;
   }

@@ -163,8 +163,14 @@ TEST(Explainer, OfARequestThatTwoRunsMetTheLastOneIsTold) {
   std::uint64_t number = cut.back().number;
   for (LedgerEntry& entry : entries) {
     entry.number = ++number;
-    if (auto* live = std::get_if<SetLive>(&entry.what)) live->set.epoch = PolicyEpoch{5};
     cut.push_back(entry);
+  }
+  const std::vector<Story> same_epoch = stories_of(cut, "request-1");
+  ASSERT_EQ(same_epoch.size(), 1U);
+  EXPECT_EQ(story_text(same_epoch[0]), once);
+  for (LedgerEntry& entry : cut) {
+    auto* live = std::get_if<SetLive>(&entry.what);
+    if (live != nullptr && entry.number > 1) live->set.epoch = PolicyEpoch{5};
   }
   const std::vector<Story> stories = stories_of(cut, "request-1");
   ASSERT_EQ(stories.size(), 1U);
