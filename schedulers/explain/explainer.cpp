@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <deque>
 #include <map>
 #include <set>
 #include <utility>
@@ -14,6 +15,8 @@ namespace {
 
 /// Stages append on threads of their own: an entry may come so much later than its time says.
 constexpr std::int64_t kStragglersUs = 1'000'000;
+/// And so much earlier than one of a time before it.
+constexpr std::int64_t kEarlyUs = 100'000;
 
 /// The request that an entry alone is about; zero when there is none.
 RequestId about(const LedgerEntry& entry) {
@@ -43,7 +46,8 @@ struct Explainer::State {
   std::uint64_t run = 1;
   PolicyEpoch first_epoch{}; ///< Of the run.
   std::uint64_t next_number = 0;
-  std::int64_t last_us = 0; ///< Latest time of the run.
+  std::int64_t last_us = 0;       ///< Latest time of the run.
+  std::deque<LedgerEntry> recent; ///< Of the last kEarlyUs.
 
   bool wanted(RequestId request) const {
     return request != RequestId{} && (request == number || by_name.count(request) != 0);
@@ -65,6 +69,7 @@ struct Explainer::State {
     if (first_epoch != PolicyEpoch{}) ++run;
     first_epoch = live.set.epoch;
     population.clear();
+    recent.clear();
     last_us = 0;
   }
 
@@ -86,12 +91,23 @@ struct Explainer::State {
     const RequestId request = about(entry);
     if (wanted(request)) {
       Followed& one = follow(request);
-      if (!one.begun) one.life.others = population;
-      one.begun = true;
+      if (!one.begun) begin(one, entry.at_us);
     }
     for (auto& [id, one] : followed) {
       if (one.run != run || !one.begun || one.closed) continue;
       collect(one, entry, lost);
+    }
+    recent.push_back(entry);
+    while (recent.front().at_us + kEarlyUs < last_us)
+      recent.pop_front();
+  }
+
+  /// What others said of its time before its first entry came belongs to it too.
+  void begin(Followed& one, std::int64_t at_us) const {
+    one.begun = true;
+    one.life.others = population;
+    for (const LedgerEntry& early : recent) {
+      if (early.at_us >= at_us) collect(one, early, 0);
     }
   }
 

@@ -79,6 +79,8 @@ void replay(Stage& stage, const sched::StageRef& ref, const std::vector<Recorded
         note({0, recorded.now_us, ref, *milestone}, out);
       else if (const auto* finish = std::get_if<sched::Finish>(&effect))
         note({0, recorded.now_us, ref, *finish}, out);
+      else if (const auto* change = std::get_if<sched::RankChange>(&effect))
+        note({0, recorded.now_us, ref, *change}, out);
     }
   }
 }

@@ -3,6 +3,7 @@
 #include "tests/schedulers/explain/checker.hpp"
 
 #include <iterator>
+#include <utility>
 
 namespace troupe::sched::testing {
 namespace {
@@ -20,11 +21,8 @@ const std::vector<Checker>& checkers() {
 
 } // namespace
 
-Witness::Witness(const std::vector<LedgerEntry>& entries, const std::vector<RankOptions>& ranks)
-    : entries_(&entries) {
-  for (const RankOptions& rank : ranks)
-    names_[rank.rank.rank] = rank.name;
-}
+Witness::Witness(const std::vector<LedgerEntry>& entries, std::map<RankId, std::string> ranks)
+    : entries_(&entries), names_(std::move(ranks)) {}
 
 std::vector<std::string> Witness::kinds() {
   std::vector<std::string> names;

@@ -4,7 +4,6 @@
 
 #include "schedulers/explain/story.hpp"
 #include "schedulers/stage/ledger_entry.hpp"
-#include "schedulers/stage/rank_stage.hpp"
 
 #include <cstddef>
 #include <map>
@@ -22,7 +21,7 @@ struct Verdict {
 class Witness {
 public:
   /// @param entries  of one run, ascending by time and number
-  Witness(const std::vector<LedgerEntry>& entries, const std::vector<RankOptions>& ranks);
+  Witness(const std::vector<LedgerEntry>& entries, std::map<RankId, std::string> ranks);
 
   const std::vector<LedgerEntry>& entries() const noexcept { return *entries_; }
 

@@ -67,7 +67,10 @@ TEST(ExplainTruth, EveryStatementOfAHundredRequestsIsInTheLedger) {
     const sim::Report report = simulator.report();
     preempted += report.preempted;
     retried += report.retried;
-    const Witness witness(simulator.entries(), plan.options.ranks);
+    std::map<RankId, std::string> names;
+    for (const RankOptions& rank : plan.options.ranks)
+      names[rank.rank.rank] = rank.name;
+    const Witness witness(simulator.entries(), names);
     const auto& all = simulator.outcomes().all();
     for (const std::size_t place : drawn(all.size(), 100, seed))
       check_request(witness, all[place].endings.at(0), met);
