@@ -43,7 +43,7 @@ int command_explain(const ExplainArguments& arguments) {
   sched::Explainer explainer(arguments.request);
   const auto faults = actors::read_ledger(
       arguments.ledger, [&](sched::LedgerEntry&& entry) { explainer.take(entry); });
-  if (!faults.ok()) return fail(kExitRefused, faults.error().message);
+  if (!faults.ok()) return fail(exit_code_of(faults.error()), faults.error().message);
   for (const actors::LedgerFault& fault : *faults) {
     if (!arguments.common.quiet) fmt::print(stderr, "troupe: {}\n", actors::fault_text(fault));
   }
