@@ -8,7 +8,7 @@ caf::behavior balancer_actor(caf::stateful_actor<BalancerState>* self, BalancerC
   return stage_behavior<sched::PrefillDone, sched::Cancel, sched::Reserved, sched::Refused,
                         sched::TransferDone, sched::Adopted, sched::RankReport, sched::RankUp,
                         sched::RankDown, sched::SwapPrepare, sched::SwapCommit, sched::SwapAbort>(
-      self, "decode", std::move(config));
+      self, "decode", sched::StageKind::decode, std::move(config));
 }
 
 } // namespace troupe::actors

@@ -40,6 +40,12 @@ inline std::int64_t now_us(const caf::local_actor& self) {
       .count();
 }
 
+inline std::int64_t now_us(caf::actor_system& system) {
+  return std::chrono::duration_cast<std::chrono::microseconds>(
+             system.clock().now().time_since_epoch())
+      .count();
+}
+
 /// Scheduler settings that matter on a small machine; platform notes in actors/README.md.
 void tune(caf::actor_system_config& config, int threads);
 

@@ -59,6 +59,10 @@ void go_on(Self& self) {
     TROUPE_CHECK(found != state.ready.end(), "a request without its work");
     sched::Arrive arrive{request, std::move(found->second.tenant), found->second.priority,
                          std::move(found->second.work), found->second.session_hash};
+    if (state.context.ledger) {
+      state.context.ledger->append(sched::RequestNamed{request, std::move(found->second.custom_id)},
+                                   now_us(self));
+    }
     state.ready.erase(found);
     if (state.watch.arrives) state.watch.arrives(arrive);
     state.handle(self, arrive);

@@ -33,7 +33,7 @@ caf::actor address(const Peers& peers, const sched::Send& send) {
 
 } // namespace
 
-void perform(caf::event_based_actor& self, const Peers& peers, Ledger* ledger,
+void perform(caf::event_based_actor& self, const Peers& peers, const LedgerDesk& desk,
              ShellCounters& counters, TimerQueue& timers, sched::Effects& effects,
              std::int64_t now_us, const std::function<void(sched::Effect&)>& other) {
   for (sched::Effect& effect : effects.list()) {
@@ -46,11 +46,17 @@ void perform(caf::event_based_actor& self, const Peers& peers, Ledger* ledger,
       timers.set(*timer);
     } else if (auto* record = std::get_if<sched::Record>(&effect)) {
       ++counters.decisions;
-      if (ledger != nullptr) ledger->append(*record, now_us);
-    } else if (std::holds_alternative<sched::Observed>(effect) ||
-               std::holds_alternative<sched::Milestone>(effect)) {
-      continue; // For the ledger.
+      if (desk.ledger != nullptr) desk.ledger->append(desk.stage, std::move(*record), now_us);
+    } else if (auto* observed = std::get_if<sched::Observed>(&effect)) {
+      if (desk.ledger != nullptr) desk.ledger->append(desk.stage, std::move(*observed), now_us);
+    } else if (auto* milestone = std::get_if<sched::Milestone>(&effect)) {
+      if (desk.ledger != nullptr) desk.ledger->append(desk.stage, std::move(*milestone), now_us);
+    } else if (const auto* change = std::get_if<sched::RankChange>(&effect)) {
+      if (desk.ledger != nullptr) desk.ledger->append(desk.stage, *change, now_us);
     } else {
+      const auto* finish = std::get_if<sched::Finish>(&effect);
+      if (finish != nullptr && desk.ledger != nullptr)
+        desk.ledger->append(desk.stage, *finish, now_us);
       other(effect);
     }
   }

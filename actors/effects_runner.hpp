@@ -23,8 +23,14 @@ struct ShellCounters {
   std::atomic<std::int64_t> unexpected{0}; ///< Messages that no handler took.
 };
 
-/// Performs Send, SetTimer and Record; every other effect goes to `other`.
-void perform(caf::event_based_actor& self, const Peers& peers, Ledger* ledger,
+/// Where a stage's entries go.
+struct LedgerDesk {
+  Ledger* ledger = nullptr; ///< May be null.
+  sched::StageRef stage;
+};
+
+/// Performs Send and SetTimer and tells the ledger; every other effect goes to `other`.
+void perform(caf::event_based_actor& self, const Peers& peers, const LedgerDesk& desk,
              ShellCounters& counters, TimerQueue& timers, sched::Effects& effects,
              std::int64_t now_us, const std::function<void(sched::Effect&)>& other);
 

@@ -1,150 +1,202 @@
 #include "actors/ledger.hpp"
 
-#include <fmt/format.h>
+#include "actors/ledger_writer.hpp"
+
 #include <spdlog/spdlog.h>
 
-#include <algorithm>
-#include <cstdio>
-#include <filesystem>
+#include <atomic>
+#include <chrono>
+#include <condition_variable>
 #include <mutex>
+#include <thread>
+#include <time.h>
+#include <utility>
 #include <vector>
 
 namespace troupe::actors {
 
 namespace {
 
-constexpr std::int64_t kSegments = 8;          ///< A full ledger is so many segments.
-constexpr std::size_t kBufferBytes = 64 << 10; ///< Written when this much has gathered.
+constexpr std::chrono::seconds kFlushWait{10};
 
-std::filesystem::path segment_path(const std::string& directory, std::int64_t number) {
-  return std::filesystem::path(directory) / fmt::format("decisions-{:08}.jsonl", number);
+/// About what an entry holds in memory besides itself.
+std::size_t bytes_of(const sched::LedgerEntry& entry) {
+  const auto* record = std::get_if<sched::Record>(&entry.what);
+  if (record == nullptr) return 0;
+  std::size_t bytes = record->candidates.size() * sizeof(sched::Candidate);
+  if (!record->asked) return bytes;
+  std::visit(
+      [&bytes](const auto& one) {
+        const auto& q = one->question;
+        bytes += sizeof(*one) + one->state.size();
+        if constexpr (requires { q.waiting; }) bytes += q.waiting.size() * sizeof(q.waiting[0]);
+        if constexpr (requires { q.requests; }) bytes += q.requests.size() * sizeof(q.requests[0]);
+        if constexpr (requires { q.ranks; }) bytes += q.ranks.size() * sizeof(q.ranks[0]);
+        if constexpr (requires { q.decodes; }) bytes += q.decodes.size() * sizeof(q.decodes[0]);
+      },
+      *record->asked);
+  return bytes;
 }
 
-/// Numbers of the segments of a folder, ascending.
-std::vector<std::int64_t> segment_numbers(const std::string& directory) {
-  std::vector<std::int64_t> numbers;
-  std::error_code code;
-  for (const auto& entry : std::filesystem::directory_iterator(directory, code)) {
-    const std::string name = entry.path().filename().string();
-    std::int64_t number = 0;
-    if (std::sscanf(name.c_str(), "decisions-%ld.jsonl", &number) == 1) numbers.push_back(number);
-  }
-  std::sort(numbers.begin(), numbers.end());
-  return numbers;
+std::int64_t cpu_ns_of_this_thread() {
+  timespec time{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+  return time.tv_sec * 1'000'000'000 + time.tv_nsec;
 }
 
 } // namespace
 
 struct Ledger::State {
-  std::mutex mutex;
-  std::string directory;
-  std::int64_t segment_bytes_max = 0;
-  std::int64_t segment = 0;
-  std::int64_t segment_bytes = 0;
-  std::FILE* file = nullptr;
-  std::string buffer;
-  std::uint64_t number = 0;
-  std::int64_t buffered = 0;
-  std::int64_t records = 0;
-  std::int64_t lost = 0;
+  State(LedgerWriter opened, const LedgerLimits& given)
+      : limits(given), writer(std::move(opened)), next_number(writer.next_number()) {}
 
-  bool open_segment(std::int64_t which) {
-    if (file != nullptr) std::fclose(file);
-    segment = which;
-    segment_bytes = 0;
-    file = std::fopen(segment_path(directory, which).c_str(), "ab");
-    for (const std::int64_t old : segment_numbers(directory)) {
-      if (old <= which - kSegments) {
-        std::error_code code;
-        std::filesystem::remove(segment_path(directory, old), code);
-      }
-    }
-    return file != nullptr;
+  const LedgerLimits limits;
+  LedgerWriter writer; ///< Of the thread.
+
+  mutable std::mutex mutex; ///< Of all below.
+  std::condition_variable wake;
+  std::condition_variable written;
+  std::vector<sched::LedgerEntry> queue;
+  std::size_t queue_bytes = 0;
+  std::uint64_t next_number;
+  std::uint64_t taken = 0; ///< Into the queue.
+  std::uint64_t done = 0;  ///< Out of it, and written or lost.
+  std::int64_t decisions = 0;
+  std::int64_t dropped = 0;
+  std::int64_t unwritten = 0;
+  std::string last_set; ///< As encoded.
+  bool hurry = false;
+  bool stop = false;
+
+  std::atomic<std::int64_t> append_ns{0};
+  std::atomic<std::int64_t> thread_ns{0};
+  std::thread thread;
+
+  void append(sched::LedgerEntry entry) {
+    const auto begin = std::chrono::steady_clock::now();
+    take(std::move(entry));
+    append_ns += std::chrono::duration_cast<std::chrono::nanoseconds>(
+                     std::chrono::steady_clock::now() - begin)
+                     .count();
   }
 
-  void write_out() {
-    if (buffer.empty()) return;
-    const bool room = segment_bytes + static_cast<std::int64_t>(buffer.size()) <= segment_bytes_max;
-    if (file != nullptr && !room) open_segment(segment + 1);
-    if (file == nullptr || std::fwrite(buffer.data(), 1, buffer.size(), file) != buffer.size() ||
-        std::fflush(file) != 0) {
-      if (lost == 0) spdlog::warn("{}: the ledger cannot be written; the job goes on", directory);
-      lost += buffered;
-    } else {
-      records += buffered;
-      segment_bytes += static_cast<std::int64_t>(buffer.size());
+  void take(sched::LedgerEntry entry) {
+    const std::size_t bytes = bytes_of(entry) + sizeof(entry);
+    bool first_drop = false;
+    {
+      const std::lock_guard lock(mutex);
+      entry.number = next_number++;
+      if (queue.size() >= limits.queue_entries_max ||
+          queue_bytes + bytes > limits.queue_bytes_max) {
+        first_drop = dropped++ == 0;
+      } else {
+        if (std::holds_alternative<sched::Record>(entry.what)) ++decisions;
+        queue_bytes += bytes;
+        ++taken;
+        queue.push_back(std::move(entry));
+        if (queue.size() == limits.wake_entries) wake.notify_one();
+      }
     }
-    buffer.clear();
-    buffered = 0;
+    if (first_drop) spdlog::warn("the ledger is written too slowly: entries are lost and counted");
+  }
+
+  void run() {
+    std::vector<sched::LedgerEntry> batch;
+    std::unique_lock lock(mutex);
+    while (!stop || !queue.empty()) {
+      wake.wait_for(lock, std::chrono::microseconds{limits.wait_us},
+                    [&] { return stop || hurry || queue.size() >= limits.wake_entries; });
+      hurry = false;
+      batch.swap(queue);
+      queue_bytes = 0;
+      lock.unlock();
+      for (const sched::LedgerEntry& entry : batch)
+        writer.add(entry);
+      writer.write_out();
+      thread_ns = cpu_ns_of_this_thread();
+      const std::size_t count = batch.size();
+      batch.clear();
+      lock.lock();
+      done += count;
+      unwritten = writer.lost();
+      written.notify_all();
+    }
   }
 };
 
-Ledger::Ledger(std::unique_ptr<State> state) : state_(std::move(state)) {}
+Ledger::Ledger(std::unique_ptr<State> state) : state_(std::move(state)) {
+  state_->thread = std::thread([raw = state_.get()] { raw->run(); });
+}
 
 Ledger::~Ledger() {
-  flush();
-  if (state_->file != nullptr) std::fclose(state_->file);
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->stop = true;
+    state_->wake.notify_one();
+  }
+  state_->thread.join();
 }
 
 Result<std::shared_ptr<Ledger>> Ledger::open(const std::string& directory,
-                                             std::int64_t size_max_bytes) {
-  std::error_code code;
-  std::filesystem::create_directories(directory, code);
-  if (code) {
-    return Error{ErrorCode::io_error,
-                 fmt::format("{}: cannot make the ledger folder: {}", directory, code.message())};
-  }
-  auto state = std::make_unique<State>();
-  state->directory = directory;
-  state->segment_bytes_max = std::max<std::int64_t>(size_max_bytes / kSegments, 1);
-  const auto numbers = segment_numbers(directory);
-  if (!state->open_segment(numbers.empty() ? 1 : numbers.back() + 1)) {
-    return Error{ErrorCode::io_error,
-                 fmt::format("{}: cannot write into the ledger folder", directory)};
-  }
-  return std::make_shared<Ledger>(std::move(state));
+                                             std::int64_t size_max_bytes,
+                                             const LedgerLimits& limits) {
+  auto writer = LedgerWriter::open(directory, size_max_bytes);
+  if (!writer.ok()) return writer.error();
+  return std::make_shared<Ledger>(std::make_unique<State>(std::move(*writer), limits));
 }
 
-void Ledger::append(const sched::Record& record, std::int64_t now_us) {
-  const std::lock_guard lock(state_->mutex);
-  state_->buffer += ledger_line(record, state_->number++, now_us);
-  state_->buffer += '\n';
-  ++state_->buffered;
-  if (state_->buffer.size() >= kBufferBytes) state_->write_out();
+void Ledger::append(const sched::StageRef& stage, sched::Record record, std::int64_t now_us) {
+  state_->append({0, now_us, stage, std::move(record)});
+}
+
+void Ledger::append(const sched::StageRef& stage, sched::Observed observed, std::int64_t now_us) {
+  state_->append({0, now_us, stage, std::move(observed)});
+}
+
+void Ledger::append(const sched::StageRef& stage, sched::Milestone milestone, std::int64_t now_us) {
+  state_->append({0, now_us, stage, std::move(milestone)});
+}
+
+void Ledger::append(const sched::StageRef& stage, sched::Finish finish, std::int64_t now_us) {
+  state_->append({0, now_us, stage, std::move(finish)});
+}
+
+void Ledger::append(const sched::StageRef& stage, sched::RankChange change, std::int64_t now_us) {
+  state_->append({0, now_us, stage, std::move(change)});
+}
+
+void Ledger::append(sched::SetLive live, std::int64_t now_us) {
+  std::string bytes = encode(live);
+  {
+    const std::lock_guard lock(state_->mutex);
+    if (bytes == state_->last_set) return;
+    state_->last_set = std::move(bytes);
+  }
+  state_->append({0, now_us, {}, std::move(live)});
+}
+
+void Ledger::append(sched::RequestNamed named, std::int64_t now_us) {
+  state_->append({0, now_us, {}, std::move(named)});
 }
 
 void Ledger::flush() {
-  const std::lock_guard lock(state_->mutex);
-  state_->write_out();
+  std::unique_lock lock(state_->mutex);
+  const std::uint64_t target = state_->taken;
+  state_->hurry = true;
+  state_->wake.notify_one();
+  state_->written.wait_for(lock, kFlushWait, [&] { return state_->done >= target; });
 }
 
 std::int64_t Ledger::records() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->records + state_->buffered;
+  return state_->decisions;
 }
+
+std::int64_t Ledger::cost_us() const { return (state_->append_ns + state_->thread_ns) / 1000; }
 
 std::int64_t Ledger::lost() const {
   const std::lock_guard lock(state_->mutex);
-  return state_->lost;
-}
-
-std::string ledger_line(const sched::Record& record, std::uint64_t number, std::int64_t now_us) {
-  std::string line = fmt::format(
-      R"({{"n":{},"now_us":{},"kind":"{}","policy":"{}","epoch":{},"request":{},"attempt":{},)"
-      R"("rank":{},"reason":"{}","value":{},"view_age_us":{})",
-      number, now_us, record.kind, record.policy, raw(record.epoch), raw(record.ref.request),
-      raw(record.ref.attempt), raw(record.rank.rank), sched::reason_name(record.reason),
-      record.value, record.view_age_us);
-  if (!record.candidates.empty()) {
-    line += R"(,"candidates":[)";
-    for (std::size_t i = 0; i < record.candidates.size(); ++i) {
-      const sched::Candidate& c = record.candidates[i];
-      line += fmt::format(R"({}{{"rank":{},"score":{},"feasible":{}}})", i == 0 ? "" : ",",
-                          raw(c.rank), c.score, c.feasible);
-    }
-    line += ']';
-  }
-  return line + '}';
+  return state_->dropped + state_->unwritten;
 }
 
 } // namespace troupe::actors

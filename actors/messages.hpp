@@ -54,6 +54,7 @@ struct RenderedChoice {
   std::int64_t priority = 0;
   sched::Work work;
   std::uint64_t session_hash = 0; ///< As in sched::Arrive.
+  std::string custom_id;          ///< Of its line.
 };
 
 /// text worker → driver. A line that cannot run gets an Answer instead.
@@ -285,7 +286,7 @@ TROUPE_INSPECT(ReadLines, x.count)
 TROUPE_INSPECT(JobLine, x.line, x.custom_id, x.is_chat, x.body, x.refusal)
 TROUPE_INSPECT(Lines, x.lines, x.end)
 TROUPE_INSPECT(Render, x.line)
-TROUPE_INSPECT(RenderedChoice, x.tenant, x.priority, x.work, x.session_hash)
+TROUPE_INSPECT(RenderedChoice, x.tenant, x.priority, x.work, x.session_hash, x.custom_id)
 TROUPE_INSPECT(Rendered, x.line, x.choices)
 TROUPE_INSPECT(Detokenise, x.request, x.rows)
 TROUPE_INSPECT(StopFound, x.request)

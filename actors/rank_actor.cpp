@@ -214,6 +214,7 @@ void assign(Self& self, const sched::Assign& given) {
 caf::behavior rank_actor(caf::stateful_actor<RankState>* self, RankConfig config) {
   RankState& state = self->state;
   state.name = config.options.name;
+  state.ref = {sched::StageKind::rank, config.options.rank};
   state.context = std::move(config.context);
   state.engine = std::move(config.engine);
   state.transport = std::move(config.transport);

@@ -34,6 +34,7 @@ struct ShellContext {
 template <class Stage>
 struct Shell {
   std::string name;
+  sched::StageRef ref; ///< What the ledger calls this stage.
   ShellContext context;
   std::unique_ptr<Stage> stage;
   std::shared_ptr<StageTotals> totals_of_stage; ///< Taken from the table by the first event.
@@ -58,8 +59,8 @@ struct Shell {
                                            std::chrono::steady_clock::now() - begin)
                                            .count();
     publish(effects);
-    perform(self, *context.peers, context.ledger.get(), *context.counters, timers, effects, now,
-            other);
+    const LedgerDesk desk{context.ledger.get(), ref};
+    perform(self, *context.peers, desk, *context.counters, timers, effects, now, other);
     arm(self, timers);
   }
 
@@ -96,9 +97,10 @@ struct StageConfig {
 /// Body of an actor that is nothing but a stage: takes `Events`, timers and Stop.
 template <class... Events, class Stage, class Options>
 caf::behavior stage_behavior(caf::stateful_actor<Shell<Stage>>* self, const char* name,
-                             StageConfig<Options> config) {
+                             sched::StageKind kind, StageConfig<Options> config) {
   Shell<Stage>& state = self->state;
   state.name = name;
+  state.ref.kind = kind;
   state.context = std::move(config.context);
   state.stage = std::make_unique<Stage>(config.options, config.policies, *config.registry);
   state.other = [](sched::Effect&) {

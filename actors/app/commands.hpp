@@ -87,6 +87,13 @@ struct SimArguments {
   std::string seeds; ///< "A..B", "" = as the file says.
 };
 
+struct ExplainArguments {
+  CommonArguments common;
+  std::string request; ///< A custom_id, or the number of a request.
+  std::string ledger;  ///< Folder.
+  std::string why_not; ///< A rank's name; "" = the whole story.
+};
+
 struct BenchArguments {
   CommonArguments common;
   std::string what; ///< "engine", "messages" or "scheduler".
@@ -101,6 +108,7 @@ int command_tokenize(const TokenizeArguments& arguments);
 int command_config(const ConfigArguments& arguments);
 int command_bench(const BenchArguments& arguments);
 int command_sim(const SimArguments& arguments);
+int command_explain(const ExplainArguments& arguments);
 
 /// `batch --check`: validates the input and writes nothing but the bad lines to standard output.
 int check_batch_input(const BatchArguments& arguments);

@@ -197,6 +197,7 @@ TextDesk::Outcome TextDesk::start_choices(std::unique_ptr<Line> line) {
     const auto index = static_cast<std::int64_t>(line->choices.size());
     outcome.choices.push_back({line->body.user, line->body.priority.value_or(0),
                                work_of(*line, std::move(prompt), index)});
+    outcome.choices.back().custom_id = line->job.custom_id;
     Choice choice{text::Detokenizer(options_.tokenizer, text::SpecialTokens::keep),
                   text::OutputParser(parser),
                   {}};

@@ -47,6 +47,7 @@ public:
     add_config();
     add_bench();
     add_sim();
+    add_explain();
   }
 
   int run(int argc, char** argv) {
@@ -237,6 +238,24 @@ private:
     run->callback([this] { run_ = [this] { return command_sim(sim_); }; });
   }
 
+  void add_explain() {
+    ExplainArguments& a = explain_;
+    CLI::App* sub = app_.add_subcommand("explain", "Where a request's time went, and why");
+    sub->footer("Example:\n  troupe explain my-request-7 --ledger results.jsonl.ledger");
+    sub->add_option("request", a.request, "A custom_id, or the number of a request")
+        ->type_name("REQUEST")
+        ->required();
+    sub->add_option("--ledger", a.ledger, "Ledger folder of the job, as in OUTPUT.ledger")
+        ->type_name("DIR")
+        ->required();
+    CLI::Option* why_not =
+        sub->add_option("--why-not", a.why_not, "Only why this rank was not chosen")
+            ->type_name("RANK");
+    sub->add_flag("--json", a.common.json, "One JSON object a request and line")->excludes(why_not);
+    sub->add_flag("--quiet", a.common.quiet, "No word of damaged parts of the ledger");
+    sub->callback([this] { run_ = [this] { return command_explain(explain_); }; });
+  }
+
   std::set<std::string> names() const {
     std::set<std::string> out = {"help"};
     for (const CLI::App* sub : app_.get_subcommands([](const CLI::App*) { return true; })) {
@@ -347,6 +366,7 @@ private:
   ConfigArguments config_;
   BenchArguments bench_;
   SimArguments sim_;
+  ExplainArguments explain_;
 };
 
 } // namespace

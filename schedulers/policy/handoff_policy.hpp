@@ -19,6 +19,7 @@ struct HandoffQuery {
   std::int64_t tries = 0;               ///< Handoffs of this request that failed.
   std::int64_t transfers_of_source = 0; ///< Under way from the same rank.
   std::int64_t transfers = 0;           ///< Under way in all.
+  bool operator==(const HandoffQuery&) const = default;
 };
 
 /// Plans one handoff.

@@ -29,6 +29,7 @@ struct Decision {
   std::optional<T> value;
   Reason reason = Reason::unset;
   std::int64_t retry_at_us = 0; ///< With no value: when asking again makes sense; 0 = any event.
+  bool operator==(const Decision&) const = default;
 };
 
 /// One instance belongs to one stage and needs no locks.

@@ -17,6 +17,7 @@ namespace troupe::sched {
 struct PackQuery {
   RankRef rank;
   std::int64_t step_tokens_max = 0; ///< Of one engine step, >= 1.
+  bool operator==(const PackQuery&) const = default;
 };
 
 /// Cuts prompts into chunks.

@@ -53,6 +53,7 @@ struct AdmissionQuestion {
   Decision<Answer> ask(Kind& policy, const PolicyContext& ctx) const noexcept;
   Status check(const Decision<Answer>& answer) const;
   std::uint64_t session_hash() const noexcept { return request.session_hash; }
+  bool operator==(const AdmissionQuestion&) const = default;
 };
 
 struct QueueQuestion {
@@ -66,6 +67,7 @@ struct QueueQuestion {
   Decision<Answer> ask(Kind& policy, const PolicyContext& ctx) const noexcept;
   Status check(const Decision<Answer>& answer) const;
   static std::uint64_t session_hash() noexcept { return 0; }
+  bool operator==(const QueueQuestion&) const = default;
 };
 
 struct RouterQuestion {
@@ -82,6 +84,7 @@ struct RouterQuestion {
   Decision<Answer> ask(Kind& policy, const PolicyContext& ctx) const noexcept;
   Status check(const Decision<Answer>& answer) const;
   std::uint64_t session_hash() const noexcept { return request.session_hash; }
+  bool operator==(const RouterQuestion&) const = default;
 };
 
 struct ChunkerQuestion {
@@ -96,6 +99,7 @@ struct ChunkerQuestion {
   Decision<Answer> ask(Kind& policy, const PolicyContext& ctx) const noexcept;
   Status check(const Decision<Answer>& answer) const;
   static std::uint64_t session_hash() noexcept { return 0; }
+  bool operator==(const ChunkerQuestion&) const = default;
 };
 
 struct HandoffQuestion {
@@ -109,6 +113,7 @@ struct HandoffQuestion {
   Decision<Answer> ask(Kind& policy, const PolicyContext& ctx) const noexcept;
   Status check(const Decision<Answer>& answer) const;
   std::uint64_t session_hash() const noexcept { return query.request.session_hash; }
+  bool operator==(const HandoffQuestion&) const = default;
 };
 
 struct BalancerQuestion {
@@ -125,6 +130,7 @@ struct BalancerQuestion {
   Decision<Answer> ask(Kind& policy, const PolicyContext& ctx) const noexcept;
   Status check(const Decision<Answer>& answer) const;
   std::uint64_t session_hash() const noexcept { return request.session_hash; }
+  bool operator==(const BalancerQuestion&) const = default;
 };
 
 struct StepQuestion {
@@ -141,6 +147,7 @@ struct StepQuestion {
   Decision<Answer> ask(Kind& policy, const PolicyContext& ctx) const noexcept;
   Status check(const Decision<Answer>& answer) const;
   static std::uint64_t session_hash() noexcept { return 0; }
+  bool operator==(const StepQuestion&) const = default;
 };
 
 /// Puts `question` to `policy` with a context made from the question's own values.
@@ -177,6 +184,7 @@ struct QueueObservation {
   QuestionContext context;
   RequestView request;
   QueueEvent event = QueueEvent::entered;
+  bool operator==(const QueueObservation&) const = default;
 };
 
 void observe(QueuePolicy& policy, const QueueObservation& seen) noexcept;

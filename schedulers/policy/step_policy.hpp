@@ -17,12 +17,14 @@ struct OfferedSlice {
   RequestRef ref;
   std::int64_t first = 0; ///< Tokens before it.
   std::int64_t count = 0; ///< >= 1.
+  bool operator==(const OfferedSlice&) const = default;
 };
 
 /// A sequence that wants one more token.
 struct DecodeView {
   RequestRef ref;
   std::int64_t positions = 0; ///< Tokens it holds.
+  bool operator==(const DecodeView&) const = default;
 };
 
 struct StepQuery {

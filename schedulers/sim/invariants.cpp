@@ -4,7 +4,9 @@ namespace troupe::sim {
 
 void Invariants::decision(const sched::Record& record, std::int64_t now_us) {
   if (record.reason == sched::Reason::unset) fail("decision: no reason, " + record.kind);
-  if (record.epoch != bounds_.epoch) fail("decision: another policy epoch, " + record.kind);
+  if (record.epoch < bounds_.epoch || record.epoch > live_) {
+    fail("decision: another policy epoch, " + record.kind);
+  }
   if (record.policy.empty()) fail("decision: no policy, " + record.kind);
   if (record.view_age_us < 0 || record.view_age_us > now_us) {
     fail("decision: a signal of no age, " + record.kind);

@@ -22,7 +22,7 @@ struct Bounds {
   std::int64_t queue_max = 0;
   std::int64_t waiting_max = 0; ///< Finished prefills that wait for a decode rank.
   std::uint32_t attempts_max = 0;
-  PolicyEpoch epoch{1};
+  PolicyEpoch epoch{1}; ///< Of the first set.
   TokenRule tokens;
   std::int64_t idle_us_max = 0; ///< All ranks idle while a request waits: no longer. 0 = unchecked.
 };
@@ -35,7 +35,10 @@ struct Bounds {
 ///   Cost     O(1) a check but walk(), which is O(blocks) of a rank
 class Invariants {
 public:
-  explicit Invariants(const Bounds& bounds) : bounds_(bounds) {}
+  explicit Invariants(const Bounds& bounds) : bounds_(bounds), live_(bounds.epoch) {}
+
+  /// From now on stages may decide by this set too.
+  void swapped(PolicyEpoch epoch) noexcept { live_ = epoch; }
 
   // -- effects -----------------------------------------------------------------------------------
   void decision(const sched::Record& record, std::int64_t now_us);
@@ -62,6 +65,7 @@ public:
 
 private:
   Bounds bounds_;
+  PolicyEpoch live_; ///< Of the newest set.
   std::int64_t idle_since_us_ = -1;
   std::string problem_;
 };

@@ -68,6 +68,9 @@ Simulator::Simulator(const SimOptions& options, const std::vector<RequestPlan>& 
     const Fault& fault = options_.faults[i];
     post(fault.at_us, {What::fault_begins, kFirstRank + raw(fault.rank), {}, i, Timer{}});
   }
+  for (std::size_t i = 0; i < options_.swaps.size(); ++i)
+    post(options_.swaps[i].at_us, {What::swap, 0, {}, i, Timer{}});
+  keep(0, nullptr, SetLive{policies_, SwapCause::start, {}});
 }
 
 Simulator::~Simulator() = default;
@@ -130,6 +133,8 @@ bool Simulator::step() {
 void Simulator::handle(Mail& mail) {
   if (mail.what == What::arrives) {
     take_arrival(mail.number);
+  } else if (mail.what == What::swap) {
+    swap(options_.swaps[mail.number]);
   } else if (mail.what != What::event) {
     control(mail);
   } else if (mail.to >= kFirstRank) {
@@ -176,8 +181,33 @@ void Simulator::take_arrival(std::size_t number) {
   arrive.work.prompt.assign(static_cast<std::size_t>(plan.prompt), 1);
   arrive.work.new_tokens_max = plan.new_tokens_max;
   arrive.work.sampling.seed = plan.seed;
+  keep(0, nullptr, RequestNamed{plan.request, "request-" + std::to_string(raw(plan.request))});
   driver_->on(arrive, now_us_, effects_);
   perform(node_of(Peer::driver, {}), nullptr);
+}
+
+StageRef Simulator::stage_of(Node from, const Life* life) const {
+  if (from < kFirstRank) return {static_cast<StageKind>(from), {}};
+  const RankId rank = options_.ranks[from - kFirstRank].rank.rank;
+  return {StageKind::rank, {rank, life == nullptr ? Incarnation{} : life->incarnation}};
+}
+
+void Simulator::swap(const SimSwap& wanted) {
+  PolicySet set = wanted.set;
+  set.epoch = next(policies_.epoch);
+  TROUPE_CHECK(registry_.check(set).ok(), "the policies of a swap exist");
+  policies_ = set;
+  invariants_.swapped(set.epoch);
+  keep(0, nullptr, SetLive{set, SwapCause::command, wanted.reason});
+  const auto tell = [&](Node node, Incarnation incarnation) {
+    post(now_us_, {What::event, node, incarnation, 0, SwapPrepare{set}});
+    post(now_us_, {What::event, node, incarnation, 0, SwapCommit{set.epoch}});
+  };
+  for (Node node = 0; node < kFirstRank; ++node)
+    tell(node, {});
+  for (std::size_t i = 0; i < places_.size(); ++i) {
+    if (places_[i].life != nullptr) tell(kFirstRank + i, places_[i].incarnation);
+  }
 }
 
 Simulator::Life* Simulator::find_life(Node node, Incarnation incarnation) {
@@ -247,19 +277,23 @@ void Simulator::perform(Node from, Life* life) {
       if (life != nullptr) mail.incarnation = life->incarnation;
       post(std::max(now_us_, timer->due_us), std::move(mail));
     } else if (auto* record = std::get_if<Record>(&effect)) {
-      take_record(*record);
+      take_record(*record, from, life);
     } else if (const auto* emitted = std::get_if<Emit>(&effect)) {
       invariants_.tokens(outcomes_.find(emitted->request), *emitted);
       for (const TokenRow& row : emitted->rows)
         hash(static_cast<std::uint64_t>(row.token));
     } else if (const auto* finish = std::get_if<Finish>(&effect)) {
+      keep(from, life, *finish);
       take_finish(*finish);
     } else if (const auto* stuck = std::get_if<Stuck>(&effect)) {
       Outcome* outcome = outcomes_.find(stuck->request);
       if (outcome != nullptr && outcome->stuck++ == 0) outcome->waits_for = stuck->waits_for;
-    } else if (std::holds_alternative<Observed>(effect) ||
-               std::holds_alternative<Milestone>(effect)) {
-      continue; // For the ledger.
+    } else if (auto* observed = std::get_if<Observed>(&effect)) {
+      keep(from, life, std::move(*observed));
+    } else if (auto* milestone = std::get_if<Milestone>(&effect)) {
+      keep(from, life, std::move(*milestone));
+    } else if (auto* change = std::get_if<RankChange>(&effect)) {
+      keep(from, life, std::move(*change));
     } else if (life != nullptr) {
       perform_rank(effect, from, *life);
     } else {
@@ -286,7 +320,8 @@ void Simulator::perform_rank(Effect& effect, Node from, Life& life) {
   }
 }
 
-void Simulator::take_record(Record& record) {
+void Simulator::take_record(Record& record, Node from, const Life* life) {
+  keep(from, life, record);
   invariants_.decision(record, now_us_);
   tally_.decision(record.kind, record.policy, record.reason);
   hash(static_cast<std::uint64_t>(record.reason) ^ raw(record.rank.rank) << 8U);

@@ -14,6 +14,7 @@
 #include "schedulers/sim/report.hpp"
 #include "schedulers/sim/sim_network.hpp"
 #include "schedulers/sim/sim_rank.hpp"
+#include "schedulers/stage/ledger_entry.hpp"
 
 #include <cstdint>
 #include <deque>
@@ -23,6 +24,13 @@
 #include <vector>
 
 namespace troupe::sim {
+
+/// A set that every stage and live rank is told to prepare and commit at one instant.
+struct SimSwap {
+  std::int64_t at_us = 0;
+  sched::PolicySet set; ///< Its epoch is given by the run. Its answers are not made bad.
+  std::string reason;
+};
 
 /// Everything a run is made of, besides its requests. Seeds and cost models of the stages are
 /// taken as they are.
@@ -37,10 +45,11 @@ struct SimOptions {
   NetworkOptions network;
   EngineOptions engine;
   std::vector<Fault> faults;
+  std::vector<SimSwap> swaps;             ///< Ascending by time.
   std::int64_t bad_decision_permille = 0; ///< Of every policy's answers.
   std::int64_t walk_every = 1;            ///< Events between two walks over all blocks.
   std::int64_t idle_us_max = 0;           ///< See Bounds.
-  bool keep_records = true;               ///< Decisions with their times, for tests.
+  bool keep_records = true;               ///< Decisions, and all that a ledger keeps, for tests.
   Targets targets;
   Canary canary = Canary::none;
   std::int64_t canary_after = 1; ///< The bug happens at the n-th place that fits.
@@ -87,6 +96,8 @@ public:
   std::uint64_t final_draw() { return world_.rng.bits(); }
   const Outcomes& outcomes() const noexcept { return outcomes_; }
   const std::vector<TimedRecord>& records() const noexcept { return records_; }
+  /// As a ledger of the run holds them. A request N is named "request-N".
+  const std::vector<sched::LedgerEntry>& entries() const noexcept { return entries_; }
   const sched::DriverStage& driver() const noexcept { return *driver_; }
   const sched::PrefillStage& prefill() const noexcept { return *prefill_; }
   const sched::DecodeStage& decode() const noexcept { return *decode_; }
@@ -94,12 +105,12 @@ public:
   const SimRank* rank(RankId id) const;
 
 private:
-  enum class What : std::uint8_t { event, arrives, fault_begins, fault_ends, given_up, born };
+  enum class What : std::uint8_t { event, arrives, fault_begins, fault_ends, given_up, born, swap };
   struct Mail {
     What what = What::event;
     Node to = 0;
     Incarnation incarnation{}; ///< Of a rank: mail for a life that ended is lost.
-    std::size_t number = 0;    ///< Of the request or fault that the other kinds are about.
+    std::size_t number = 0;    ///< Of the request, fault or swap that the other kinds are about.
     sched::Event event = sched::Timer{};
   };
   struct Life {
@@ -140,7 +151,15 @@ private:
   void perform_rank(sched::Effect& effect, Node from, Life& life);
   void send(sched::Send& effect, Node from);
   void answer(EngineAnswer answer, Node node, Incarnation incarnation);
-  void take_record(sched::Record& record);
+  void take_record(sched::Record& record, Node from, const Life* life);
+  void swap(const SimSwap& wanted);
+  /// Keeps what a ledger would.
+  template <class T>
+  void keep(Node from, const Life* life, T what) {
+    if (!options_.keep_records) return;
+    entries_.push_back({entries_.size() + 1, now_us_, stage_of(from, life), std::move(what)});
+  }
+  sched::StageRef stage_of(Node from, const Life* life) const;
   void take_arrival(std::size_t number);
   void post_next_arrival();
   void take_finish(const sched::Finish& finish);
@@ -168,6 +187,7 @@ private:
   Node busy_ = static_cast<Node>(-1);   ///< Whose event is being handled.
   sched::Effects effects_;
   std::vector<TimedRecord> records_;
+  std::vector<sched::LedgerEntry> entries_;
   Tally tally_;
   std::vector<std::size_t> arrivals_; ///< Requests by arrival, latest first.
   std::size_t ended_ = 0;

@@ -164,11 +164,11 @@ struct DriverStage::State {
 
   /// Its room went to an earlier request. That is no lost attempt, and it has a bound of its own:
   /// once reached, the request is placed so that it need not be preempted again.
-  void preempt(Entry& entry, std::int64_t now_us, Effects& effects) {
+  void preempt(Entry& entry, const std::string& why, std::int64_t now_us, Effects& effects) {
     cancel(entry, ErrorCode::preempted, effects);
     ++counts.preempted;
     ++entry.submit.claim.preemptions;
-    start_again(entry, "preempted", now_us, effects);
+    start_again(entry, "preempted: " + why, now_us, effects);
   }
 
   void start_again(Entry& entry, const std::string& why, std::int64_t now_us, Effects& effects) {
@@ -412,7 +412,7 @@ void DriverStage::on(const Ended& event, std::int64_t now_us, Effects& effects) 
   Entry* entry = s.current(event.ref);
   if (entry == nullptr) return;
   if (event.code == ErrorCode::preempted) {
-    s.preempt(*entry, now_us, effects);
+    s.preempt(*entry, event.detail, now_us, effects);
     return;
   }
   if (event.retryable) {
@@ -459,7 +459,7 @@ void DriverStage::on(const Abandon& event, std::int64_t now_us, Effects& effects
   s.finish(event.request, event.reason, EndReason::none, "stopped on request", now_us, effects);
 }
 
-void DriverStage::on(const RankUp& event, std::int64_t now_us, Effects& /*effects*/) {
+void DriverStage::on(const RankUp& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
   s.progress_us = now_us;
   const auto found = s.ranks.find(event.rank.rank);
@@ -469,12 +469,16 @@ void DriverStage::on(const RankUp& event, std::int64_t now_us, Effects& /*effect
   }
   if (!s.lives(event.rank)) return;
   s.ranks[event.rank.rank] = event;
+  effects.add(RankChange{event.rank, event.role, event.name, true});
 }
 
 void DriverStage::on(const RankDown& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
   if (!s.lives(event.rank)) return;
   s.dead[event.rank.rank] = event.rank.incarnation;
+  const auto known = s.ranks.find(event.rank.rank);
+  const Role role = known == s.ranks.end() ? Role::both : known->second.role;
+  effects.add(RankChange{event.rank, role, s.rank_name(event.rank), false});
   // Chunker and balancer end what they know the rank held. A request whose tokens came from there
   // is lost for certain: nobody else has its next one.
   std::vector<RequestId> lost;

@@ -176,13 +176,22 @@ std::string_view phase_name(Phase phase) noexcept;
 struct Milestone {
   RequestRef ref;
   Phase phase{};
-  RankRef rank;           ///< Where; zero when no rank is known.
+  RankRef rank;           ///< Where, or with waits_for_rank where not; zero: no rank is known.
   std::int64_t value = 0; ///< prefilling: tokens to prefill. ended: the ErrorCode.
-  std::string detail;     ///< waits_for_rank after an attempt: why it ended.
+  std::string detail;     ///< waits_for_rank, waits_for_room: why what was tried before failed.
 };
 
-using Effect = std::variant<Send, SetTimer, RunStep, ExportSequence, ImportSequence, Forget, Emit,
-                            Finish, Stuck, StartRank, AbandonRank, Record, Observed, Milestone>;
+/// A rank's life begins or is over, as the driver heard it, for the ledger.
+struct RankChange {
+  RankRef rank;
+  Role role = Role::both;
+  std::string name; ///< "prefill-0".
+  bool up = true;
+};
+
+using Effect =
+    std::variant<Send, SetTimer, RunStep, ExportSequence, ImportSequence, Forget, Emit, Finish,
+                 Stuck, StartRank, AbandonRank, Record, Observed, Milestone, RankChange>;
 
 /// Collects what a handler wants done.
 class Effects {

@@ -29,7 +29,7 @@ struct LedgerEntry {
   std::uint64_t number = 0; ///< Ascending in one ledger, without gaps unless entries were lost.
   std::int64_t at_us = 0;   ///< Clock of the stage's process.
   StageRef stage;
-  std::variant<Record, Observed, Milestone, Finish, SetLive, RequestNamed> what;
+  std::variant<Record, Observed, Milestone, Finish, SetLive, RequestNamed, RankChange> what;
 };
 
 } // namespace troupe::sched

@@ -144,6 +144,21 @@ public:
     return {};
   }
 
+  /// Whether a question about this session is put to the canary.
+  bool is_canary(std::uint64_t session_hash) const noexcept {
+    return canary_.policy && session_hash != 0 && in_canary_share(session_hash, canary_permille_);
+  }
+
+  /// State of the instance that a question about this session is put to.
+  std::string state_for(std::uint64_t session_hash) const {
+    return (is_canary(session_hash) ? canary_ : chosen_).policy->export_state();
+  }
+
+  /// Gives that instance, which was not asked yet, the state of another one of its name.
+  void restore(std::uint64_t session_hash, const std::string& state) {
+    seat_of(session_hash).policy->import_state(state);
+  }
+
   const Kind& policy() const noexcept { return *chosen_.policy; }
   static std::string kind() { return std::string(Question::kKind); }
   PolicyEpoch epoch() const noexcept { return epoch_; }
@@ -173,9 +188,7 @@ private:
   }
 
   Seat& seat_of(std::uint64_t session_hash) noexcept {
-    const bool canary =
-        canary_.policy && session_hash != 0 && in_canary_share(session_hash, canary_permille_);
-    return canary ? canary_ : chosen_;
+    return is_canary(session_hash) ? canary_ : chosen_;
   }
 
   /// The seat whose state an instance of that name may take over.

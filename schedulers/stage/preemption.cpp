@@ -3,6 +3,7 @@
 #include "schedulers/model/rank_view.hpp"
 
 #include <algorithm>
+#include <string>
 #include <tuple>
 
 namespace troupe::sched {
@@ -43,11 +44,17 @@ std::int64_t blocks_on_their_way(const SequenceTable& table) {
   return blocks;
 }
 
-Preempted give_up(SequenceTable& table, Sequence& victim, bool outgrew) {
-  Preempted gone{victim.ref, victim.blocks.capacity(), outgrew};
+Preempted give_up(SequenceTable& table, Sequence& victim, bool outgrew, RequestId beneficiary) {
+  Preempted gone{victim.ref, victim.blocks.capacity(), outgrew, beneficiary};
   const bool freed = table.drop(victim);
   TROUPE_CHECK(freed, "nothing works on a sequence that is preempted");
   return gone;
+}
+
+std::string why(const Preempted& victim) {
+  if (victim.outgrew) return "its answer outgrew the rank";
+  if (victim.beneficiary == victim.ref.request) return "no block was left for its next token";
+  return "its room went to request " + std::to_string(raw(victim.beneficiary));
 }
 
 } // namespace
@@ -65,7 +72,7 @@ std::vector<Preempted> make_room(SequenceTable& table, std::int64_t block_tokens
     Sequence* sequence = table.find(ref);
     if (sequence == nullptr) continue; // It gave way to an earlier one.
     if (blocks_for(sequence->positions + 1, block_tokens) > table.blocks().total()) {
-      gone.push_back(give_up(table, *sequence, true));
+      gone.push_back(give_up(table, *sequence, true, ref.request));
       continue;
     }
     if (table.extend(*sequence, 1)) continue;
@@ -76,7 +83,7 @@ std::vector<Preempted> make_room(SequenceTable& table, std::int64_t block_tokens
     Sequence* victim = latest(table);
     TROUPE_CHECK(victim != nullptr, "only who may be preempted outgrows its reservation");
     const bool itself = victim == sequence;
-    gone.push_back(give_up(table, *victim, false));
+    gone.push_back(give_up(table, *victim, false, ref.request));
     if (itself) continue;
     const bool extended = table.extend(*sequence, 1);
     TROUPE_CHECK(extended, "a victim frees at least one block");
@@ -94,10 +101,7 @@ void announce(const Preempted& victim, RankRef rank, PolicyEpoch epoch, Effects&
   made.reason = victim.outgrew ? Reason::outgrew_rank : Reason::no_room;
   made.value = victim.blocks;
   effects.add(std::move(made));
-  effects.send(Peer::driver, Ended{victim.ref, ErrorCode::preempted, true,
-                                   victim.outgrew ? "its answer outgrew the rank"
-                                                  : "its room went to an earlier request",
-                                   rank});
+  effects.send(Peer::driver, Ended{victim.ref, ErrorCode::preempted, true, why(victim), rank});
   effects.add(Forget{victim.ref});
 }
 

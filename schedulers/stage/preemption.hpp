@@ -18,6 +18,7 @@ struct Preempted {
   RequestRef ref;
   std::int64_t blocks = 0; ///< That came free.
   bool outgrew = false;    ///< The whole rank could not hold its next token.
+  RequestId beneficiary{}; ///< Whose next token needed a block; itself where it came last.
 };
 
 /// Promises each decoding sequence the block of its next token, the earliest request first. Where

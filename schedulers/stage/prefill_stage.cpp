@@ -119,10 +119,11 @@ struct PrefillStage::State : PrefillTable {
     erase(ref);
   }
 
-  void put_back(Entry& entry, std::int64_t now_us, Effects& effects) {
+  void put_back(Entry& entry, const char* why, std::int64_t now_us, Effects& effects) {
+    const RankRef from = entry.rank;
     back_to_queue(entry);
     tell(entry, QueueEvent::returned, now_us, effects);
-    effects.add(Milestone{entry.view.ref, Phase::waits_for_rank, {}, 0, "its rank refused it"});
+    effects.add(Milestone{entry.view.ref, Phase::waits_for_rank, from, 0, why});
   }
 
   /// Ends what no live rank could ever hold, so that the rest is served.
@@ -246,7 +247,7 @@ struct PrefillStage::State : PrefillTable {
   void refused(Entry& entry, std::int64_t now_us, Effects& effects) {
     entry.tried.insert(entry.rank.rank);
     ++counts.refused;
-    put_back(entry, now_us, effects);
+    put_back(entry, "the rank refused it", now_us, effects);
     if (entry.tried.size() >= options.attempts_max || !untried_left(entry)) {
       end_round(entry, now_us, effects);
     }
@@ -350,7 +351,7 @@ struct PrefillStage::State : PrefillTable {
       Entry& entry = entries.at(ref);
       if (entry.rank != rank || entry.where == Where::waiting) continue;
       if (entry.where == Where::assigning) {
-        put_back(entry, now_us, effects);
+        put_back(entry, "the rank is gone", now_us, effects);
         continue;
       }
       effects.send(Peer::driver,

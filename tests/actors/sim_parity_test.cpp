@@ -2,6 +2,8 @@
 // requests give the same decisions in the same order and the same tokens.
 
 #include "actors/ledger.hpp"
+#include "actors/ledger_reader.hpp"
+#include "actors/ledger_text.hpp"
 #include "engine/model/config.hpp"
 #include "schedulers/sim/simulator.hpp"
 #include "tests/support/deterministic_system.hpp"
@@ -13,9 +15,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <map>
-#include <regex>
 #include <string>
 #include <vector>
 
@@ -39,26 +39,21 @@ using Tokens = std::map<RequestId, std::vector<std::int32_t>>;
 struct ActorRun {
   std::vector<sim::RequestPlan> requests;
   Tokens tokens;
-  std::vector<std::string> decisions; ///< Ledger lines in order, without their number.
+  std::vector<std::string> decisions; ///< Of the ledger, in order.
 };
 
-std::string without_number(const std::string& line) {
-  static const std::regex number(R"(^\{"n":\d+,)");
-  return std::regex_replace(line, number, "{");
+/// A decision as text, whoever's it is.
+std::string text_of(const sched::Record& record, std::int64_t now_us) {
+  return actors::entry_json({0, now_us, {}, record});
 }
 
-std::vector<std::string> read_ledger(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder))
-    files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
+std::vector<std::string> read_decisions(const fs::path& folder) {
   std::vector<std::string> lines;
-  for (const fs::path& file : files) {
-    std::ifstream in(file);
-    std::string line;
-    while (std::getline(in, line))
-      lines.push_back(without_number(line));
-  }
+  const auto faults = actors::read_ledger(folder.string(), [&](sched::LedgerEntry&& entry) {
+    const auto* record = std::get_if<sched::Record>(&entry.what);
+    if (record != nullptr) lines.push_back(text_of(*record, entry.at_us));
+  });
+  EXPECT_TRUE(faults.ok() && faults->empty());
   return lines;
 }
 
@@ -111,7 +106,7 @@ ActorRun run_actors(const app::SystemConfig& config, int count) {
     EXPECT_EQ(state.succeeded, count);
     system.actors().ledger->flush();
   }
-  run.decisions = read_ledger(folder);
+  run.decisions = read_decisions(folder);
   fs::remove_all(folder);
   return run;
 }
@@ -156,7 +151,7 @@ void expect_parity(const app::SystemConfig& config, int count) {
   ASSERT_TRUE(simulator.run(100'000'000'000, 0)) << simulator.problem();
   std::vector<std::string> decisions;
   for (const sim::TimedRecord& one : simulator.records())
-    decisions.push_back(without_number(actors::ledger_line(one.record, 0, one.now_us)));
+    decisions.push_back(text_of(one.record, one.now_us));
   EXPECT_GT(decisions.size(), static_cast<std::size_t>(4 * count));
   ASSERT_EQ(actors.decisions.size(), decisions.size());
   for (std::size_t i = 0; i < decisions.size(); ++i)

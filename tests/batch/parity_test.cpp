@@ -1,16 +1,16 @@
 // The stages alone decide what they decided inside the actors: the events of a live batch, fed to
-// fresh stages with their recorded times, give the very lines of the ledger.
+// fresh stages with their recorded times, give the very entries of the ledger.
 
+#include "actors/ledger_reader.hpp"
+#include "actors/ledger_text.hpp"
 #include "tests/support/live_system.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <mutex>
-#include <regex>
 
 namespace troupe::test {
 namespace {
@@ -51,50 +51,36 @@ std::vector<Request> requests() {
   return out;
 }
 
-/// Lines of the ledger in the order of one decision maker: by kind, and by rank for steps.
-using Decisions = std::map<std::string, std::vector<std::string>>;
+/// What one stage said, in order: decisions with their questions, observations, milestones,
+/// endings.
+using Said = std::map<std::string, std::vector<std::string>>;
 
-std::string without_number(const std::string& line) {
-  static const std::regex number(R"(^\{"n":\d+,)");
-  return std::regex_replace(line, number, "{");
+void note(sched::LedgerEntry entry, Said& out) {
+  const bool is_said_by_a_stage = !std::holds_alternative<sched::SetLive>(entry.what) &&
+                                  !std::holds_alternative<sched::RequestNamed>(entry.what);
+  if (!is_said_by_a_stage) return;
+  entry.number = 0;
+  out[stage_text(entry.stage)].push_back(actors::entry_json(entry));
 }
 
-std::string maker_of(const std::string& line) {
-  static const std::regex kind(R"re("kind":"(\w+)")re");
-  static const std::regex rank(R"re("rank":(\d+))re");
-  std::smatch found;
-  std::regex_search(line, found, kind);
-  std::string maker = found[1];
-  if (maker == "step" && std::regex_search(line, found, rank)) maker += "/" + found[1].str();
-  return maker;
-}
-
-Decisions read_ledger(const fs::path& folder) {
-  std::vector<fs::path> files;
-  for (const auto& entry : fs::directory_iterator(folder))
-    files.push_back(entry.path());
-  std::sort(files.begin(), files.end());
-  Decisions out;
-  for (const fs::path& file : files) {
-    std::ifstream in(file);
-    std::string line;
-    while (std::getline(in, line))
-      out[maker_of(line)].push_back(without_number(line));
-  }
-  return out;
-}
-
-/// Feeds recorded events to a fresh stage and collects its decisions.
+/// Feeds recorded events to a fresh stage and collects what it says.
 template <class Stage>
-void replay(Stage& stage, const std::vector<Recorded>& events, Decisions& out) {
+void replay(Stage& stage, const sched::StageRef& ref, const std::vector<Recorded>& events,
+            Said& out) {
   for (const Recorded& recorded : events) {
     sched::Effects effects;
     ASSERT_TRUE(sched::deliver(stage, recorded.event, recorded.now_us, effects));
     for (const sched::Effect& effect : effects.list()) {
-      const auto* record = std::get_if<sched::Record>(&effect);
-      if (record == nullptr) continue;
-      const std::string line = actors::ledger_line(*record, 0, recorded.now_us);
-      out[maker_of(line)].push_back(without_number(line));
+      if (const auto* record = std::get_if<sched::Record>(&effect))
+        note({0, recorded.now_us, ref, *record}, out);
+      else if (const auto* observed = std::get_if<sched::Observed>(&effect))
+        note({0, recorded.now_us, ref, *observed}, out);
+      else if (const auto* milestone = std::get_if<sched::Milestone>(&effect))
+        note({0, recorded.now_us, ref, *milestone}, out);
+      else if (const auto* finish = std::get_if<sched::Finish>(&effect))
+        note({0, recorded.now_us, ref, *finish}, out);
+      else if (const auto* change = std::get_if<sched::RankChange>(&effect))
+        note({0, recorded.now_us, ref, *change}, out);
     }
   }
 }
@@ -117,33 +103,36 @@ TEST(Parity, EventsOfALiveBatchGiveTheSameDecisions) {
   sched::PolicyRegistry registry;
   sched::register_builtin_policies(registry);
   const app::SystemConfig built = config();
-  Decisions got;
+  Said got;
   sched::DriverStage driver(app::driver_options(built), {}, registry);
-  replay(driver, events["driver"], got);
+  replay(driver, {sched::StageKind::driver, {}}, events["driver"], got);
   sched::PrefillStage prefill(app::prefill_options(built), {}, registry);
-  replay(prefill, events["prefill"], got);
+  replay(prefill, {sched::StageKind::prefill, {}}, events["prefill"], got);
   sched::DecodeStage decode(app::decode_options(built), {}, registry);
-  replay(decode, events["decode"], got);
+  replay(decode, {sched::StageKind::decode, {}}, events["decode"], got);
   auto ranks = app::open_ranks(built);
   ASSERT_TRUE(ranks.ok());
   for (std::size_t i = 0; i < ranks->size(); ++i) {
     const app::OpenedRank& rank = (*ranks)[i];
     const auto& of_rank = events[rank.name];
     ASSERT_FALSE(of_rank.empty());
-    sched::RankStage stage(app::rank_options(built, rank, RankId{static_cast<std::uint32_t>(i)}),
-                           {}, registry);
+    const auto options = app::rank_options(built, rank, RankId{static_cast<std::uint32_t>(i)});
+    sched::RankStage stage(options, {}, registry);
     sched::Effects ignored;
     stage.start(of_rank.front().now_us, ignored);
-    replay(stage, of_rank, got);
+    replay(stage, {sched::StageKind::rank, options.rank}, of_rank, got);
   }
 
-  const Decisions want = read_ledger(folder);
-  EXPECT_GE(want.size(), 7U);
-  for (const auto& [maker, lines] : want) {
-    EXPECT_GE(lines.size(), 10U) << maker;
-    ASSERT_EQ(got[maker].size(), lines.size()) << maker;
+  Said want;
+  const auto faults = actors::read_ledger(
+      folder.string(), [&](sched::LedgerEntry&& entry) { note(std::move(entry), want); });
+  ASSERT_TRUE(faults.ok() && faults->empty());
+  EXPECT_EQ(want.size(), 7U);
+  for (const auto& [stage, lines] : want) {
+    EXPECT_GE(lines.size(), 10U) << stage;
+    ASSERT_EQ(got[stage].size(), lines.size()) << stage;
     for (std::size_t i = 0; i < lines.size(); ++i)
-      ASSERT_EQ(got[maker][i], lines[i]) << maker;
+      ASSERT_EQ(got[stage][i], lines[i]) << stage;
   }
   fs::remove_all(folder);
 }

@@ -1,0 +1,123 @@
+// A live batch on real threads, with little room and a rank that dies: its ledger, read back from
+// disk, tells every request's story, and every statement is in it.
+
+#include "actors/ledger_reader.hpp"
+#include "schedulers/explain/explainer.hpp"
+#include "tests/actors/app/temporary_folder.hpp"
+#include "tests/schedulers/explain/checks.hpp"
+#include "tests/support/rank_drill.hpp"
+#include "tests/support/rank_groups.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+namespace troupe::test {
+namespace {
+
+using namespace sched;
+
+/// Ranks with room for a few requests each, on null engines.
+app::SystemConfig config() {
+  app::SystemConfig config = null_config(1, 2, 1);
+  config.model.path = std::string(TROUPE_SOURCE_DIR) + "/examples/models/nano-v4.1";
+  for (app::RankGroupConfig& group : config.ranks)
+    group.cost_model.null_speed = 0.05;
+  config.kv.memory_bytes = 96 << 10;
+  config.kv.reserve_quantile = 0.3;
+  config.limits.sequences_max = 4;
+  return config;
+}
+
+/// The first answers are short, those after them get longer than is then expected of their class.
+std::vector<Request> requests(int count) {
+  std::vector<Request> out;
+  for (int i = 0; i < count; ++i) {
+    const std::vector<int> prompt(static_cast<std::size_t>(1 + i * 37 % 200), 20 + i % 50);
+    out.emplace_back(text::Endpoint::completions,
+                     fmt::format(R"({{"prompt":[{}],"max_tokens":{},"seed":{},"ignore_eos":true}})",
+                                 fmt::join(prompt, ","), i < 16 ? 34 : 63, i));
+  }
+  return out;
+}
+
+/// The entries of a folder by time, and how many of them are missing.
+std::vector<LedgerEntry> entries_of(const std::string& folder) {
+  std::vector<LedgerEntry> entries;
+  const auto faults = actors::read_ledger(
+      folder, [&](LedgerEntry&& entry) { entries.push_back(std::move(entry)); });
+  EXPECT_TRUE(faults.ok() && faults->empty());
+  return entries;
+}
+
+std::map<RankId, std::string> names_of(const std::vector<LedgerEntry>& entries) {
+  std::map<RankId, std::string> names;
+  for (const LedgerEntry& entry : entries) {
+    const auto* change = std::get_if<RankChange>(&entry.what);
+    if (change != nullptr) names[change->rank.rank] = change->name;
+  }
+  return names;
+}
+
+void check_story(const Story& story, const Finish& finish, const sched::testing::Witness& witness) {
+  const std::string of = fmt::format("request {}", raw(finish.request));
+  EXPECT_EQ(story.latency_us, finish.end_us - finish.arrival_us) << of;
+  EXPECT_EQ(story.missing, 0) << of;
+  std::int64_t told_us = 0;
+  for (const StorySpan& span : story.spans) {
+    EXPECT_EQ(span.from_us, told_us) << of;
+    told_us = span.to_us;
+    for (const std::string& fact : span.facts)
+      EXPECT_EQ(witness.check(story, span, fact).problem, "") << of << ": " << fact;
+  }
+  EXPECT_EQ(told_us, finish.end_us - finish.arrival_us) << of;
+  EXPECT_EQ(witness.check_decisions(story), "") << of;
+}
+
+TEST(ExplainLive, EveryStoryOfALiveBatchIsInItsLedger) {
+  constexpr int kRequests = 80;
+  DeathPoint point;
+  point.name = "decode step";
+  point.victim = point.engine = "decode-1";
+  point.plan = [](const engine::StepPlan* plan) { return plan != nullptr; };
+  point.occurrence = 40;
+  RankDrill drill(point);
+  const app::TemporaryFolder folder;
+  LiveOptions extra = drill.options();
+  extra.ledger_directory = folder.path("ledger");
+  const LiveRun run = run_live(config(), requests(kRequests), extra);
+  ASSERT_TRUE(run.state.complete) << run.state.message;
+  EXPECT_TRUE(drill.fired());
+  std::vector<LedgerEntry> entries = entries_of(folder.path("ledger"));
+  std::map<RequestId, Finish> finishes;
+  std::map<std::string, Story> stories;
+  std::int64_t tries = 0;
+  for (const LedgerEntry& entry : entries) {
+    if (const auto* finish = std::get_if<Finish>(&entry.what)) finishes[finish->request] = *finish;
+  }
+  ASSERT_EQ(finishes.size(), static_cast<std::size_t>(kRequests));
+  for (const auto& [request, finish] : finishes) {
+    Explainer explainer(std::to_string(raw(request)));
+    for (const LedgerEntry& entry : entries)
+      explainer.take(entry);
+    const std::vector<Story> told = explainer.stories();
+    ASSERT_EQ(told.size(), 1U);
+    EXPECT_NE(told[0].custom_id, "");
+    tries += told[0].tries;
+    stories[std::to_string(raw(request))] = told[0];
+  }
+  std::sort(entries.begin(), entries.end(), [](const LedgerEntry& a, const LedgerEntry& b) {
+    return std::tie(a.at_us, a.number) < std::tie(b.at_us, b.number);
+  });
+  const sched::testing::Witness witness(entries, names_of(entries));
+  for (const auto& [request, finish] : finishes)
+    check_story(stories[std::to_string(raw(request))], finish, witness);
+  fmt::print("{} entries, {} requests, {} tries\n", entries.size(), finishes.size(), tries);
+  EXPECT_GT(tries, kRequests) << "some were preempted, or on the rank that died";
+}
+
+} // namespace
+} // namespace troupe::test
