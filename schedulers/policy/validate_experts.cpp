@@ -25,7 +25,7 @@ bool complete(const ExpertTopology& topology, const std::vector<std::int32_t>& s
 
 } // namespace
 
-Status validate(const Decision<ExpertPlan>& decision, const ExpertQuery& query) {
+Status validate(const Decision<ExpertLayout>& decision, const ExpertQuery& query) {
   if (decision.reason == Reason::unset) return broken("a decision carries no reason");
   const bool possible = check_topology(query.topology).ok();
   if (!decision.value) return possible ? broken("no plan for a possible topology") : Status{};

@@ -9,10 +9,10 @@
 namespace troupe::sched {
 
 /// One interval's counts of every rank add up; closing it moves the mean.
-class ExpertLoads {
+class ExpertStatistics {
 public:
   /// @param weight_permille  of the newest interval in the mean, in thousandths
-  ExpertLoads(std::int64_t layers, std::int64_t experts, std::int64_t weight_permille)
+  ExpertStatistics(std::int64_t layers, std::int64_t experts, std::int64_t weight_permille)
       : weight_permille_(weight_permille),
         sum_(static_cast<std::size_t>(layers),
              std::vector<std::int64_t>(static_cast<std::size_t>(experts), 0)),
