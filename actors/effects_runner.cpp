@@ -25,6 +25,8 @@ caf::actor address(const Peers& peers, const sched::Send& send) {
     return peers.balancer;
   case sched::Peer::manager:
     return peers.manager;
+  case sched::Peer::experts:
+    return peers.experts;
   case sched::Peer::rank:
     break;
   }

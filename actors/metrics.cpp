@@ -83,6 +83,8 @@ struct Metrics::State {
       success.Add(of_reason(reason));
   }
 
+  void take(const ExpertSample& sample);
+
   Labels of_reason(const std::string& reason) const {
     Labels out = labels;
     out["finished_reason"] = reason;
@@ -159,6 +161,19 @@ struct Metrics::State {
   Counter& rank_losses = counter("troupe_rank_losses_total", "Times a rank threw, died or hung.");
   Counter& rank_restarts =
       counter("troupe_rank_restarts_total", "Times a lost rank was started again.");
+  Gauge& expert_epoch =
+      gauges("troupe_expert_epoch", "Number of the live map of experts; 0 = none yet.").Add({});
+  Family<Gauge>& expert_balance =
+      gauges("troupe_expert_balancedness",
+             "Mean over highest GPU load under the map of experts, 0 to 1: predicted, realised.");
+  Counter& expert_plans = counter("troupe_expert_plans_total", "Maps of experts published.");
+  Counter& expert_moves =
+      counter("troupe_expert_moves_total", "Experts that GPUs had to fetch for those.");
+  Counter& expert_reports =
+      counter("troupe_expert_reports_total", "Expert loads of ranks that were taken over.");
+  Counter& expert_bad_layers =
+      counter("troupe_expert_bad_layers_total",
+              "Layers of such reports that were missing, negative or impossible.");
   Counter& write_failures =
       counter("troupe_metrics_write_failures_total", "Times this file could not be written.");
 };
@@ -186,8 +201,23 @@ void Metrics::finishes(const sched::Finish& finish) {
     state.per_token.Observe(seconds(decode_us) / static_cast<double>(gaps));
 }
 
+void Metrics::State::take(const ExpertSample& sample) {
+  expert_epoch.Set(static_cast<double>(sample.epoch));
+  const auto balance = [&](const char* which, std::int64_t permille) {
+    if (permille < 0) return; // Not known yet is no value.
+    expert_balance.Add({{"of", which}}).Set(static_cast<double>(permille) / 1000);
+  };
+  balance("predicted", sample.predicted_permille);
+  balance("realised", sample.realised_permille);
+  raise_to(expert_plans, sample.plans);
+  raise_to(expert_moves, sample.moves);
+  raise_to(expert_reports, sample.reports);
+  raise_to(expert_bad_layers, sample.bad_layers);
+}
+
 void Metrics::sample(const MetricsSample& sample) {
   State& state = *state_;
+  state.take(sample.experts);
   state.lines.Add({{"result", "succeeded"}}).Set(static_cast<double>(sample.lines_succeeded));
   state.lines.Add({{"result", "failed"}}).Set(static_cast<double>(sample.lines_failed));
   state.running.Set(static_cast<double>(sample.requests_running));

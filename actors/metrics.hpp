@@ -37,6 +37,17 @@ struct StageSample {
   std::vector<DecisionCount> decisions;
 };
 
+/// Of the manager of experts, as it stands.
+struct ExpertSample {
+  std::int64_t epoch = 0;               ///< Of the live plan; 0 = none.
+  std::int64_t predicted_permille = -1; ///< Mean over highest GPU load; -1 = not known.
+  std::int64_t realised_permille = -1;  ///< The same of what came.
+  std::int64_t reports = 0;
+  std::int64_t bad_layers = 0;
+  std::int64_t plans = 0;
+  std::int64_t moves = 0;
+};
+
 /// Totals of a process so far; what was counted in this run unless it says otherwise.
 struct MetricsSample {
   std::int64_t lines_succeeded = 0; ///< Of the job, all runs together.
@@ -53,6 +64,7 @@ struct MetricsSample {
   std::int64_t rank_losses = 0;    ///< Lives of ranks that ended or were given up.
   std::int64_t rank_restarts = 0;  ///< Lives that were begun after one.
   std::int64_t write_failures = 0; ///< Of the metrics file itself.
+  ExpertSample experts;
   std::vector<StageSample> stages;
   std::vector<RankSample> ranks;
 };

@@ -53,11 +53,13 @@ struct Peers {
   caf::actor text;     ///< Text worker.
   caf::actor store;    ///< Journal writer.
   caf::actor manager;  ///< Policy manager; may be empty.
+  caf::actor experts;  ///< Manager of experts.
   caf::actor listener; ///< Hears JobState; may be empty.
 
   /// Lets go of everybody: actors that refer to each other through this table are freed by it.
   void clear() {
-    for (caf::actor* actor : {&driver, &chunker, &balancer, &text, &store, &manager, &listener})
+    for (caf::actor* actor :
+         {&driver, &chunker, &balancer, &text, &store, &manager, &experts, &listener})
       *actor = nullptr;
     ranks.clear();
   }

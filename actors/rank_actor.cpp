@@ -239,6 +239,7 @@ caf::behavior rank_actor(caf::stateful_actor<RankState>* self, RankConfig config
       [=](const sched::StepDone& m) { take(*self, m); },
       [=](const sched::Exported& m) { take(*self, m); },
       [=](const sched::Imported& m) { take(*self, m); },
+      [=](const sched::ExpertPlan& m) { take(*self, m); },
       [=](const sched::SwapPrepare& m) { take(*self, m); },
       [=](const sched::SwapCommit& m) { take(*self, m); },
       [=](const sched::SwapAbort& m) { take(*self, m); },

@@ -62,7 +62,7 @@ struct RankState : Shell<sched::RankStage> {
 };
 
 /// Takes Assign, RunChunks from the chunker; Reserve, Renew, Pull, Adopt from the balancer; Release
-/// from both.
+/// from both; ExpertPlan from the manager of experts.
 caf::behavior rank_actor(caf::stateful_actor<RankState>* self, RankConfig config);
 
 } // namespace troupe::actors

@@ -43,6 +43,8 @@ void clear(engine::StepPlan& plan) {
 void build_plan(const sched::RunStep& step, const TokenLog& log, engine::StepPlan& plan) {
   clear(plan);
   plan.step = step.step;
+  plan.expert_counts = step.count_experts;
+  plan.expert_epoch = step.expert_epoch;
   for (const sched::StepEntry& entry : step.entries) {
     const SequenceLog* sequence = log.find(entry.ref);
     TROUPE_CHECK(sequence != nullptr, "a step of a sequence without token log");
@@ -72,6 +74,8 @@ sched::StepDone take_result(const sched::RunStep& step, const engine::StepResult
   sched::StepDone done;
   done.step = step.step;
   done.compute_us = result.compute_us;
+  done.expert_epoch = result.expert_epoch;
+  done.expert_counts = result.expert_counts;
   for (std::size_t i = 0; i < step.entries.size(); ++i) {
     const sched::StepEntry& entry = step.entries[i];
     sched::StepRow row;

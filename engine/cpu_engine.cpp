@@ -201,6 +201,7 @@ Result<StepResult> CpuEngine::step(const StepPlan& plan) {
   const auto started = std::chrono::steady_clock::now();
   StepResult result;
   result.step = plan.step;
+  result.expert_epoch = plan.expert_epoch;
   if (plan.sequences() > 0) {
     state_.begin(sequences_of(plan), plan.tokens);
     forward(state_);

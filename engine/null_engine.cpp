@@ -178,18 +178,22 @@ ErrorCode NullEngine::run_sequence(const StepPlan& plan, std::size_t i, StepResu
   return ErrorCode::ok;
 }
 
-/// Made-up routing: every token visits experts_per_token neighbours of a hash, in every layer.
+/// Made-up routing: every token visits experts_per_token neighbours, in every layer from another
+/// expert on. The lower of two draws makes it skewed: the hottest expert gets nearly twice the
+/// mean.
 void NullEngine::count_experts(const StepPlan& plan, StepResult& result) const {
   result.expert_counts.assign(static_cast<std::size_t>(model_.layers * model_.experts), 0);
+  const auto experts = static_cast<std::uint64_t>(model_.experts);
   for (std::int64_t layer = 0; layer < model_.layers; ++layer) {
+    const std::uint64_t shift = mix64(static_cast<std::uint64_t>(layer)) % experts;
+    std::int32_t* counts = result.expert_counts.data() + layer * model_.experts;
     for (const std::int32_t token : plan.tokens) {
       const std::uint64_t bits =
           mix64(mix64(static_cast<std::uint64_t>(token)) ^ static_cast<std::uint64_t>(layer));
-      for (std::int64_t k = 0; k < experts_per_token_; ++k) {
-        const auto expert =
-            (bits + static_cast<std::uint64_t>(k)) % static_cast<std::uint64_t>(model_.experts);
-        ++result.expert_counts[static_cast<std::size_t>(layer * model_.experts) + expert];
-      }
+      const std::uint64_t lower = std::min(bits & 0xFFFFFFFFU, bits >> 32);
+      const std::uint64_t first = (lower * experts >> 32) + shift;
+      for (std::int64_t k = 0; k < experts_per_token_; ++k)
+        ++counts[(first + static_cast<std::uint64_t>(k)) % experts];
     }
   }
 }
@@ -217,6 +221,7 @@ Result<StepResult> NullEngine::step(const StepPlan& plan) {
   const std::size_t n = plan.sequences();
   StepResult result;
   result.step = plan.step;
+  result.expert_epoch = plan.expert_epoch;
   result.status.assign(n, ErrorCode::ok);
   result.length.assign(n, 0);
   result.sampled.assign(n, -1);

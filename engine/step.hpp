@@ -40,6 +40,7 @@ struct SamplingPlan {
 struct StepPlan {
   std::uint64_t step = 0;     ///< Number of the step on this rank, ascending.
   bool expert_counts = false; ///< Ask for StepResult::expert_counts.
+  ExpertEpoch expert_epoch{}; ///< Map of experts; engines that hold all of them compute the same.
 
   std::vector<StateSlotId> state_slot;      ///< [sequences]
   std::vector<std::int64_t> first_position; ///< [sequences] position of the first token
@@ -72,7 +73,7 @@ struct StepResult {
   std::vector<Span> top_of;                ///< [sequences] into `top`, best first
   std::vector<TokenLogprob> top;
   std::vector<std::int32_t> expert_counts; ///< [layers, experts] tokens, when asked for
-  ExpertEpoch expert_epoch{};
+  ExpertEpoch expert_epoch{};              ///< Of the plan.
   std::int64_t compute_us = 0;
 };
 

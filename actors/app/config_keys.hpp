@@ -115,6 +115,10 @@ void visit_tables(Config& config, Visitor& visitor) {
   visitor.real("reserve_quantile", config.kv.reserve_quantile, RealRange{0.01, 1.0});
   visitor.table("cost_model");
   visit_cost_model(config.cost_model, visitor);
+  visitor.table("experts");
+  visitor.integer("interval_ms", config.experts.interval_ms, IntegerRange{0, 86'400'000});
+  visitor.integer("gpus", config.experts.gpus, IntegerRange{0, 4096});
+  visitor.integer("slots", config.experts.slots, IntegerRange{0, 65'536});
   visitor.table("limits");
   visit_limits(config.limits, visitor);
   visitor.table("policies");

@@ -139,6 +139,7 @@ Result<JobSetup> set_up(const CommonArguments& common, const std::string& model,
   auto model_facts = read_model(config);
   if (!model_facts.ok()) return model_facts.error();
   setup.model = std::move(*model_facts);
+  if (Status fits = check_experts(config, setup.model.experts); !fits.ok()) return fits.error();
   auto text = text_options(config, setup.model);
   if (!text.ok()) return text.error();
   setup.text = std::move(*text);

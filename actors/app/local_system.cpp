@@ -67,6 +67,7 @@ struct LocalSystem::State {
     add(peers.driver, "driver");
     add(peers.chunker, "prefill chunker");
     add(peers.balancer, "decode balancer");
+    add(peers.experts, "manager of experts");
     add(peers.text, "text worker");
     add(peers.store, "journal writer");
     add(all.supervisor, "supervisor");
@@ -177,6 +178,14 @@ void LocalSystem::add_to(actors::MetricsSample& sample) const {
   sample.scheduling_ns = counters.scheduling_ns;
   sample.rank_losses = state.all.supervised->lost;
   sample.rank_restarts = state.all.supervised->restarts;
+  const sched::ExpertCounts experts = state.all.experts->counts();
+  sample.experts = {static_cast<std::int64_t>(raw(experts.epoch)),
+                    experts.predicted_permille,
+                    experts.realised_permille,
+                    experts.reports,
+                    experts.bad_layers,
+                    experts.plans,
+                    experts.moves};
   if (state.all.ledger) {
     sample.ledger_records = state.all.ledger->records();
     sample.ledger_lost = state.all.ledger->lost();

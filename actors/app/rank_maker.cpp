@@ -1,10 +1,15 @@
 #include "actors/app/rank_maker.hpp"
 
+#include <algorithm>
 #include <utility>
 
 namespace troupe::app {
 
 namespace {
+
+/// Several reports an interval, and no more than a hundred a second.
+constexpr std::int64_t kExpertWaitUsMin = 10'000;
+constexpr std::int64_t kExpertWaitUsMax = 1'000'000;
 
 /// Opens one engine; loads the weights for the first CPU rank.
 Result<std::unique_ptr<engine::Engine>>
@@ -39,6 +44,11 @@ sched::RankOptions rank_options(const SystemConfig& config, const OpenedRank& ra
   out.lease_us = config.limits.lease_ms * 1000;
   out.cost_model = rank.group.cost_model.model;
   out.seed = static_cast<std::uint64_t>(config.cluster.seed) + raw(id);
+  if (const std::int64_t interval_us = config.experts.interval_ms * 1000; interval_us > 0) {
+    out.experts.layers = rank.layers;
+    out.experts.experts = rank.experts;
+    out.experts.wait_us = std::clamp(interval_us / 4, kExpertWaitUsMin, kExpertWaitUsMax);
+  }
   return out;
 }
 
@@ -70,6 +80,8 @@ Result<std::vector<OpenedRank>> open_ranks(const SystemConfig& config) {
       if (group.device != "null") rank.weights = weights;
       rank.kv = rank.engine->kv();
       rank.context_max = rank.engine->model().context_max;
+      rank.layers = rank.engine->model().layers;
+      rank.experts = rank.engine->model().experts;
       ranks.push_back(std::move(rank));
     }
   }

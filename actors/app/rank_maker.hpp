@@ -27,6 +27,8 @@ struct OpenedRank {
   std::shared_ptr<const engine::Weights> weights; ///< Of all its lives; null on device "null".
   engine::KvFacts kv;
   std::int64_t context_max = 0;
+  std::int64_t layers = 0;
+  std::int64_t experts = 0; ///< Of each layer.
 };
 
 /// Engine options of a rank group.

@@ -35,6 +35,18 @@ actors::RequestWatch watch_requests(const SystemOptions& options, const SystemAc
   return watch;
 }
 
+void spawn_experts(caf::actor_system& system, const SystemOptions& options,
+                   const actors::ShellContext& context, const std::vector<OpenedRank>& ranks,
+                   SystemActors& out) {
+  const std::int64_t layers = ranks.empty() ? 0 : ranks.front().layers;
+  const std::int64_t experts = ranks.empty() ? 0 : ranks.front().experts;
+  out.peers->experts = actors::spawn_stage(
+      system, Threads::shared, actors::expert_actor,
+      actors::ExpertConfig{{context, expert_options(options.config, layers, experts),
+                            options.policies, options.registry},
+                           out.experts});
+}
+
 void spawn_stages(caf::actor_system& system, const SystemOptions& options,
                   const actors::ShellContext& context, SystemActors& out) {
   out.peers->chunker =
@@ -151,6 +163,32 @@ sched::DecodeOptions decode_options(const SystemConfig& config) {
   return out;
 }
 
+sched::ExpertOptions expert_options(const SystemConfig& config, std::int64_t layers,
+                                    std::int64_t experts) {
+  sched::ExpertOptions out;
+  out.seed = static_cast<std::uint64_t>(config.cluster.seed);
+  out.interval_us = layers > 0 && experts > 0 ? config.experts.interval_ms * 1000 : 0;
+  if (out.interval_us == 0) return out;
+  std::int64_t ranks = 0;
+  for (const RankGroupConfig& group : config.ranks)
+    ranks += group.count;
+  out.layers = layers;
+  out.topology.experts = experts;
+  out.topology.gpus = config.experts.gpus > 0 ? config.experts.gpus : ranks;
+  out.topology.slots =
+      config.experts.slots > 0 ? config.experts.slots : std::max(experts, out.topology.gpus);
+  return out;
+}
+
+Status check_experts(const SystemConfig& config, std::int64_t experts) {
+  const sched::ExpertOptions options = expert_options(config, 1, experts);
+  if (options.interval_us == 0) return {};
+  const Status fits = sched::check_topology(options.topology);
+  if (fits.ok()) return fits;
+  return {ErrorCode::bad_argument,
+          "experts.slots: " + fits.error().message + "; 0 gives one for each expert"};
+}
+
 SystemActors spawn_system(caf::actor_system& system, Threads threads, const SystemOptions& options,
                           std::vector<OpenedRank> ranks, const caf::actor& listener) {
   SystemActors out;
@@ -158,6 +196,7 @@ SystemActors spawn_system(caf::actor_system& system, Threads threads, const Syst
   out.peers->listener = listener;
   const actors::ShellContext context{out.peers, out.ledger, out.counters, options.tap, out.stages};
   spawn_stages(system, options, context, out);
+  spawn_experts(system, options, context, ranks, out);
   out.peers->text = actors::spawn_stage(
       system, threads, text_worker,
       TextWorkerConfig{out.peers, out.counters, options.text, options.tell_pieces});
@@ -174,6 +213,7 @@ SystemActors spawn_system(caf::actor_system& system, Threads threads, const Syst
 void start(const SystemActors& all) {
   for (const caf::actor& rank : all.peers->ranks.all())
     caf::anon_send(rank, actors::Start{});
+  caf::anon_send(all.peers->experts, actors::Start{});
   caf::anon_send(all.peers->driver, actors::Start{});
   caf::anon_send(all.supervisor, actors::Start{});
 }

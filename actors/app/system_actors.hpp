@@ -1,5 +1,5 @@
-// Every actor of one process, spawned and wired: ranks, supervisor, chunker, balancer, driver, text
-// worker, journal writer.
+// Every actor of one process, spawned and wired: ranks, supervisor, chunker, balancer, manager of
+// experts, driver, text worker, journal writer.
 
 #pragma once
 
@@ -8,6 +8,7 @@
 #include "actors/app/rank_maker.hpp"
 #include "actors/app/system_config.hpp"
 #include "actors/app/text_desk.hpp"
+#include "actors/expert_actor.hpp"
 #include "actors/metrics.hpp"
 #include "actors/shell.hpp"
 #include "actors/supervisor_actor.hpp"
@@ -40,6 +41,11 @@ struct SystemOptions {
 sched::DriverOptions driver_options(const SystemConfig& config);
 sched::PrefillOptions prefill_options(const SystemConfig& config);
 sched::DecodeOptions decode_options(const SystemConfig& config);
+/// @param layers, experts  of the model; without layers no plan is made
+sched::ExpertOptions expert_options(const SystemConfig& config, std::int64_t layers,
+                                    std::int64_t experts);
+/// Whether `[experts]` asks for a shape that a model of so many experts can have.
+Status check_experts(const SystemConfig& config, std::int64_t experts);
 
 /// What was spawned, and what it counts.
 struct SystemActors {
@@ -47,6 +53,7 @@ struct SystemActors {
   std::shared_ptr<actors::ShellCounters> counters = std::make_shared<actors::ShellCounters>();
   caf::actor supervisor;
   std::shared_ptr<actors::SupervisorFacts> supervised = std::make_shared<actors::SupervisorFacts>();
+  std::shared_ptr<actors::ExpertFacts> experts = std::make_shared<actors::ExpertFacts>();
   std::shared_ptr<actors::StageTable> stages = std::make_shared<actors::StageTable>();
   std::shared_ptr<actors::Ledger> ledger;                          ///< May be null.
   std::vector<std::shared_ptr<actors::RankTotals>> totals;         ///< Ascending by rank.

@@ -90,6 +90,14 @@ struct LimitsConfig {
   bool operator==(const LimitsConfig&) const = default;
 };
 
+/// The manager of experts: how often it plans, and for which shape.
+struct ExpertsConfig {
+  std::int64_t interval_ms = 60'000; ///< From plan to plan; 0 = experts are not counted.
+  std::int64_t gpus = 0;             ///< 0 = one for each rank.
+  std::int64_t slots = 0;            ///< Homes for copies on all of them; 0 = one an expert.
+  bool operator==(const ExpertsConfig&) const = default;
+};
+
 struct LedgerConfig {
   std::string level = "decisions"; ///< "off" or "decisions".
   std::string directory;           ///< Resolved; "" = OUTPUT.ledger/.
@@ -121,6 +129,7 @@ struct SystemConfig {
   KvConfig kv;
   std::vector<RankGroupConfig> ranks; ///< Never empty, names distinct, file order.
   CostModelConfig cost_model;
+  ExpertsConfig experts;
   LimitsConfig limits;
   std::string policies_file; ///< Resolved; "" = the compiled-in set.
   LedgerConfig ledger;

@@ -230,6 +230,15 @@ void register_balancers(PolicyRegistry& registry) {
   registry.set_default(kind, "count_and_kv");
 }
 
+void register_expert_placements(PolicyRegistry& registry) {
+  const std::string kind = "expert_placement";
+  registry.add(kind, "eplb", plain<EplbPlacement>());
+  registry.add(kind, "eplb_refined", with_options<EplbRefinedPlacement>(eplb_refined_options));
+  registry.add(kind, "window_greedy", with_options<WindowGreedyPlacement>(window_greedy_options));
+  registry.add(kind, "incremental", with_options<IncrementalPlacement>(incremental_options));
+  registry.set_default(kind, "incremental");
+}
+
 /// Kinds that are complete and tested, and that no stage asks yet.
 void register_kinds_without_stage(PolicyRegistry& registry) {
   registry.add("overlap", "serial", plain<SerialOverlap>());
@@ -240,14 +249,6 @@ void register_kinds_without_stage(PolicyRegistry& registry) {
   registry.add("draft_length", "by_load", with_options<ByLoadDrafts>(by_load_options));
   registry.set_default("draft_length", "by_load");
 
-  const std::string experts = "expert_placement";
-  registry.add(experts, "eplb", plain<EplbPlacement>());
-  registry.add(experts, "eplb_refined", with_options<EplbRefinedPlacement>(eplb_refined_options));
-  registry.add(experts, "window_greedy",
-               with_options<WindowGreedyPlacement>(window_greedy_options));
-  registry.add(experts, "incremental", with_options<IncrementalPlacement>(incremental_options));
-  registry.set_default(experts, "incremental");
-
   registry.add("retention", "lru", plain<LruRetention>());
   registry.add("retention", "by_class", with_options<ByClassRetention>(by_class_options));
   registry.set_default("retention", "by_class");
@@ -256,10 +257,8 @@ void register_kinds_without_stage(PolicyRegistry& registry) {
   registry.add("vision_balancer", "least_cost", plain<LeastCostVision>());
   registry.set_default("vision_balancer", "least_cost");
 
-  for (const char* kind :
-       {"overlap", "draft_length", "expert_placement", "retention", "vision_balancer"}) {
+  for (const char* kind : {"overlap", "draft_length", "retention", "vision_balancer"})
     registry.set_without_stage(kind);
-  }
 }
 
 } // namespace
@@ -292,6 +291,8 @@ void register_builtin_policies(PolicyRegistry& registry) {
   registry.add("step", "decode_first", plain<DecodeFirstStep>());
   registry.add("step", "prefill_first", plain<PrefillFirstStep>());
   registry.set_default("step", "decode_first");
+
+  register_expert_placements(registry);
 
   register_kinds_without_stage(registry);
 }

@@ -54,7 +54,7 @@ struct ExpertLayerPlan {
   std::int64_t imbalance_millionths = 1'000'000; ///< Predicted highest over mean GPU load.
 };
 
-struct ExpertPlan {
+struct ExpertLayout {
   std::vector<ExpertLayerPlan> layers; ///< [layers]
   std::int64_t moves = 0;
 };
@@ -70,8 +70,8 @@ struct ExpertPlan {
 /// Source: policies.md section 4.
 class ExpertPlacement : public Policy {
 public:
-  virtual Decision<ExpertPlan> plan(const ExpertQuery& query,
-                                    const PolicyContext& ctx) noexcept = 0;
+  virtual Decision<ExpertLayout> plan(const ExpertQuery& query,
+                                      const PolicyContext& ctx) noexcept = 0;
 };
 
 /// Time to fetch `moves` experts over one link.

@@ -1,8 +1,19 @@
 #include "schedulers/policy/questions.hpp"
 
 #include "schedulers/policy/validate.hpp"
+#include "schedulers/policy/validate_experts.hpp"
 
 namespace troupe::sched {
+namespace {
+
+std::vector<ExpertLayerView> views_of(const std::vector<ExpertLayer>& layers) {
+  std::vector<ExpertLayerView> views;
+  for (const ExpertLayer& layer : layers)
+    views.push_back({layer.loads, layer.steps, layer.current});
+  return views;
+}
+
+} // namespace
 
 PolicyContext policy_context(const QuestionContext& context, Rng& rng) noexcept {
   PolicyContext ctx;
@@ -72,6 +83,16 @@ Decision<StepDecision> StepQuestion::ask(Kind& policy, const PolicyContext& ctx)
 
 Status StepQuestion::check(const Decision<Answer>& answer) const {
   return validate(answer, query());
+}
+
+Decision<ExpertLayout> ExpertQuestion::ask(Kind& policy, const PolicyContext& ctx) const noexcept {
+  const auto views = views_of(layers);
+  return policy.plan({topology, views, moves_max, costs}, ctx);
+}
+
+Status ExpertQuestion::check(const Decision<Answer>& answer) const {
+  const auto views = views_of(layers);
+  return validate(answer, {topology, views, moves_max, costs});
 }
 
 } // namespace troupe::sched

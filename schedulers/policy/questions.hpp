@@ -9,6 +9,7 @@
 #include "schedulers/core/result.hpp"
 #include "schedulers/policy/admission_policy.hpp"
 #include "schedulers/policy/decode_balancer.hpp"
+#include "schedulers/policy/expert_placement.hpp"
 #include "schedulers/policy/handoff_policy.hpp"
 #include "schedulers/policy/prefill_chunker.hpp"
 #include "schedulers/policy/prefill_router.hpp"
@@ -150,6 +151,30 @@ struct StepQuestion {
   bool operator==(const StepQuestion&) const = default;
 };
 
+/// ExpertLayerView with its values.
+struct ExpertLayer {
+  std::vector<std::int64_t> loads;   ///< [experts], or empty: some of them are not known.
+  std::vector<std::int64_t> steps;   ///< [rounds, experts] or empty.
+  std::vector<std::int32_t> current; ///< [slots] or empty.
+};
+
+/// Recorded without its question: that would be a megabyte a record on a large model.
+struct ExpertQuestion {
+  using Kind = ExpertPlacement;
+  using Answer = ExpertLayout;
+  static constexpr std::string_view kKind = "expert_placement";
+
+  QuestionContext context;
+  ExpertTopology topology;
+  std::int64_t moves_max = 0;
+  ExpertMoveCosts costs;
+  std::vector<ExpertLayer> layers;
+
+  Decision<Answer> ask(Kind& policy, const PolicyContext& ctx) const noexcept;
+  Status check(const Decision<Answer>& answer) const;
+  static std::uint64_t session_hash() noexcept { return 0; }
+};
+
 /// Puts `question` to `policy` with a context made from the question's own values.
 template <class Question>
 Decision<typename Question::Answer> ask(typename Question::Kind& policy,
@@ -173,7 +198,7 @@ struct AskedOf {
 template <class Question>
 using AskedPtr = std::shared_ptr<const AskedOf<Question>>;
 
-/// One decision of any kind; never null inside.
+/// One decision of any kind that is recorded with its question; never null inside.
 using Asked =
     std::variant<AskedPtr<AdmissionQuestion>, AskedPtr<QueueQuestion>, AskedPtr<RouterQuestion>,
                  AskedPtr<ChunkerQuestion>, AskedPtr<HandoffQuestion>, AskedPtr<BalancerQuestion>,

@@ -1,5 +1,6 @@
 #include "schedulers/policy/validate_experts.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <string>
 #include <utility>
@@ -25,7 +26,7 @@ bool complete(const ExpertTopology& topology, const std::vector<std::int32_t>& s
 
 } // namespace
 
-Status validate(const Decision<ExpertPlan>& decision, const ExpertQuery& query) {
+Status validate(const Decision<ExpertLayout>& decision, const ExpertQuery& query) {
   if (decision.reason == Reason::unset) return broken("a decision carries no reason");
   const bool possible = check_topology(query.topology).ok();
   if (!decision.value) return possible ? broken("no plan for a possible topology") : Status{};
@@ -44,6 +45,10 @@ Status validate(const Decision<ExpertPlan>& decision, const ExpertQuery& query) 
     const auto current = had_map ? query.layers[i].current : std::span<const std::int32_t>{};
     if (layer.moves != count_moves(query.topology, current, layer.slots)) {
       return broken("a plan that miscounts its moves");
+    }
+    const bool unknown = !usable_loads(query.layers[i].loads, query.topology.experts);
+    if (had_map && unknown && !std::equal(current.begin(), current.end(), layer.slots.begin())) {
+      return broken("a new map for a layer whose loads are not known");
     }
     moves += layer.moves;
   }

@@ -8,6 +8,6 @@
 namespace troupe::sched {
 
 /// Ok, or an error that says which rule of the interface the decision breaks. Pure.
-Status validate(const Decision<ExpertPlan>& decision, const ExpertQuery& query);
+Status validate(const Decision<ExpertLayout>& decision, const ExpertQuery& query);
 
 } // namespace troupe::sched

@@ -6,6 +6,7 @@
 
 #include "schedulers/model/reason.hpp"
 #include "schedulers/policy/questions.hpp"
+#include "schedulers/stage/expert_protocol.hpp"
 #include "schedulers/stage/protocol.hpp"
 #include "schedulers/stage/swap_protocol.hpp"
 
@@ -22,9 +23,10 @@ using Message =
     std::variant<Submit, Cancel, Ended, Tokens, Load, Assign, Assigned, Refused, RunChunks,
                  RankReport, PrefillDone, Reserve, Reserved, Renew, Pull, TransferDone, Adopt,
                  Adopted, Release, RankUp, RankDown, AnswersExpected, NoRankLeft, SwapPrepare,
-                 Prepared, SwapCommit, Committed, SwapAbort, SetRequest, PolicyFault>;
+                 Prepared, SwapCommit, Committed, SwapAbort, SetRequest, PolicyFault, ExpertLoads,
+                 ExpertPlan>;
 
-enum class Peer : std::uint8_t { driver, chunker, balancer, rank, manager };
+enum class Peer : std::uint8_t { driver, chunker, balancer, rank, manager, experts };
 
 /// Delivers a message. Messages between the same two peers arrive in order or not at all.
 struct Send {
@@ -43,6 +45,7 @@ enum class TimerKind : std::uint8_t {
   handoff,    ///< balancer: a handoff step took too long
   swap,       ///< manager: a stage did not answer, or a commit is to be repeated
   probation,  ///< manager: a window of the guardrails ends
+  experts,    ///< rank: counts of experts are due; experts: a plan is due
 };
 
 /// Comes back once as a Timer event at or after `due_us`. There is no cancelling: a stage ignores a
@@ -72,6 +75,8 @@ struct StepEntry {
 struct RunStep {
   std::uint64_t step = 0;
   std::vector<StepEntry> entries;
+  ExpertEpoch expert_epoch{}; ///< Map of experts that it runs under.
+  bool count_experts = false; ///< StepDone::expert_counts is wanted.
 };
 
 /// Describe and register a finished prefill so that another rank can read it.
@@ -148,7 +153,7 @@ struct Record {
   std::int64_t value = 0;       ///< Tokens packed, position in the queue, 0 or 1.
   std::int64_t view_age_us = 0; ///< Of the oldest signal used.
   std::vector<Candidate> candidates;
-  std::optional<Asked> asked; ///< The question; none for what nobody had to decide.
+  std::optional<Asked> asked; ///< None for what nobody had to decide, and for large questions.
 };
 
 /// What queue policies learned, for the ledger: replay needs it in order with the questions.

@@ -4,6 +4,7 @@
 
 #include "schedulers/stage/decode_stage.hpp"
 #include "schedulers/stage/driver_stage.hpp"
+#include "schedulers/stage/expert_stage.hpp"
 #include "schedulers/stage/prefill_stage.hpp"
 #include "schedulers/stage/rank_stage.hpp"
 #include "schedulers/stage/supervisor_stage.hpp"
@@ -18,7 +19,8 @@ using Event =
                  RankReport, PrefillDone, Reserve, Reserved, Renew, Pull, TransferDone, Adopt,
                  Adopted, Release, RankUp, RankDown, Arrive, StopSeen, Abandon, StepDone, Exported,
                  Imported, Timer, NoRankLeft, RankStarted, RankEnded, Heartbeat, AnswersExpected,
-                 SwapPrepare, Prepared, SwapCommit, Committed, SwapAbort, SetRequest, PolicyFault>;
+                 SwapPrepare, Prepared, SwapCommit, Committed, SwapAbort, SetRequest, PolicyFault,
+                 ExpertLoads, ExpertPlan>;
 
 /// Feeds `event` to `stage` and returns true, or returns false when it has no handler for it.
 template <class Stage>

@@ -82,6 +82,9 @@ struct ManagerStage::State {
     case StageKind::decode:
       effects.send(Peer::balancer, std::move(message));
       break;
+    case StageKind::experts:
+      effects.send(Peer::experts, std::move(message));
+      break;
     case StageKind::rank:
       effects.add(Send{Peer::rank, stage.rank.rank, Message(std::move(message))});
     }

@@ -13,6 +13,8 @@ std::string stage_text(const StageRef& stage) {
     return "prefill";
   case StageKind::decode:
     return "decode";
+  case StageKind::experts:
+    return "experts";
   case StageKind::rank:
     break;
   }

@@ -13,6 +13,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace troupe::sched {
@@ -81,7 +82,8 @@ public:
     return out;
   }
 
-  /// The ledger's record of a decision; what is asked next follows on it.
+  /// The ledger's record of a decision, with the question where its kind keeps it; what is asked
+  /// next follows on it.
   Record record(const Answered<Question>& answered) {
     (answered.asked->canary ? canary_ : chosen_).gap = false;
     Record made;
@@ -89,7 +91,7 @@ public:
     made.policy = answered.asked->policy;
     made.epoch = epoch_;
     made.reason = answered.asked->answer.reason;
-    made.asked = answered.asked;
+    if constexpr (std::is_constructible_v<Asked, AskedPtr<Question>>) made.asked = answered.asked;
     return made;
   }
 

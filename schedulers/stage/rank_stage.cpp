@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <optional>
-#include <set>
 #include <vector>
 
 namespace troupe::sched {
@@ -25,6 +24,7 @@ struct RankStage::State {
   RankCounts counts;
   SequenceTable table;
   RankReporter reporter;
+  ExpertReporter experts;
   bool repeat_timer = false; ///< A report that only repeats what came free is under way.
   std::uint64_t step_next = 1;
   std::uint64_t pull_timer_step = 0; ///< Step that a pull_again timer is under way for.
@@ -34,7 +34,8 @@ struct RankStage::State {
   std::int64_t promised_until_us = -1;
 
   State(const RankOptions& given, const PolicySet& set, const PolicyRegistry& registry)
-      : options(given), composer(given, set, registry), table(given.kv_blocks, given.slots) {
+      : options(given), composer(given, set, registry), table(given.kv_blocks, given.slots),
+        experts(given.rank, given.experts) {
     TROUPE_CHECK(given.block_tokens >= 1 && given.step_tokens_max >= 1,
                  "a rank has blocks and steps of at least one token");
     recount();
@@ -132,24 +133,6 @@ struct RankStage::State {
     reporter.freed(victim.ref);
   }
 
-  /// Slices of the answer that are still true here; the others are reported as they stand.
-  std::vector<Slice> valid_slices() {
-    std::vector<Slice> valid;
-    if (!answer) return valid;
-    std::set<RequestRef> seen;
-    for (const Slice& slice : answer->slices) {
-      const Sequence* sequence = table.find(slice.ref);
-      if (sequence == nullptr) reporter.freed(slice.ref); // The report of that was lost.
-      if (sequence == nullptr) continue;
-      reporter.advanced(slice.ref);
-      if (sequence->state != SequenceState::prefilling) continue;
-      const bool fits = slice.first == sequence->positions && slice.count >= 1 &&
-                        slice.count <= sequence->total - sequence->positions;
-      if (fits && seen.insert(slice.ref).second) valid.push_back(slice);
-    }
-    return valid;
-  }
-
   /// Starts a step when there is work and, where chunks are pulled, the answer for it. An answer
   /// that left nothing to do is used up, and the next step asked for; where all that decode wait
   /// for blocks on their way, it is kept until those are back.
@@ -158,7 +141,8 @@ struct RankStage::State {
     for (const Preempted& victim : make_room(table, options.block_tokens))
       preempt(victim, effects);
     recount();
-    const std::vector<Slice> slices = valid_slices();
+    const std::vector<Slice> slices =
+        answer ? true_slices(*answer, table, reporter) : std::vector<Slice>{};
     if (slices.empty() && decoding_sequences(table, options.block_tokens).empty()) {
       if (table.decoding() > 0) return;
       if (answer) ++step_next;
@@ -170,6 +154,8 @@ struct RankStage::State {
     }
     answer.reset();
     RunStep step = composer.compose(step_next, slices, table, options, now_us, effects);
+    step.expert_epoch = experts.epoch();
+    step.count_experts = experts.counts();
     std::int64_t tokens = 0;
     for (const StepEntry& entry : step.entries)
       tokens += entry.count;
@@ -481,6 +467,9 @@ void RankStage::on(const StepDone& event, std::int64_t now_us, Effects& effects)
     }
   }
   if (!tokens.rows.empty()) effects.send(Peer::driver, std::move(tokens));
+  if (event.code == ErrorCode::ok) {
+    s.experts.count(event.step, event.expert_epoch, event.expert_counts, now_us, effects);
+  }
   s.counts.tokens += s.reporter.last_step_tokens();
   s.counts.busy_us += event.compute_us;
   s.reporter.step_took(event.compute_us);
@@ -545,6 +534,11 @@ void RankStage::on(const Imported& event, std::int64_t now_us, Effects& effects)
   s.report_freed(now_us, effects);
 }
 
+void RankStage::on(const ExpertPlan& event, std::int64_t /*now_us*/, Effects& /*effects*/) {
+  State& s = *state_;
+  if (s.mine(event.rank) && !s.experts.take(event)) ++s.counts.stale_dropped;
+}
+
 void RankStage::on(const SwapPrepare& event, std::int64_t now_us, Effects& effects) {
   state_->composer.slots().on(event, now_us, effects);
 }
@@ -570,6 +564,7 @@ void RankStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
     if (s.pulls()) s.report(now_us, effects);
     return;
   }
+  if (event.kind == TimerKind::experts) s.experts.wake(event.key, effects);
   if (event.kind != TimerKind::lease) return;
   Sequence* sequence = s.table.find_serial(event.key);
   if (sequence == nullptr || !sequence->leased()) return;

@@ -9,6 +9,7 @@
 #include "schedulers/model/cost_model.hpp"
 #include "schedulers/registry/policy_set.hpp"
 #include "schedulers/stage/effects.hpp"
+#include "schedulers/stage/expert_reporter.hpp"
 
 #include <cstdint>
 #include <memory>
@@ -32,6 +33,7 @@ struct RankOptions {
   std::int64_t pull_again_us = 1'000'000; ///< A pull without answer is repeated.
   CostModel cost_model;
   std::uint64_t seed = 1;
+  ExpertReportOptions experts;
 };
 
 /// One sequence of a finished step, as in RunStep::entries. The stage fills ref, index and
@@ -49,7 +51,9 @@ struct StepDone {
   std::uint64_t step = 0;
   ErrorCode code = ErrorCode::ok; ///< Of the whole step; rows are empty when it failed.
   std::int64_t compute_us = 0;
-  std::vector<StepRow> rows; ///< As in RunStep::entries.
+  std::vector<StepRow> rows;               ///< As in RunStep::entries.
+  ExpertEpoch expert_epoch{};              ///< Map of experts that it ran under.
+  std::vector<std::int32_t> expert_counts; ///< [layers, experts] tokens, when they were wanted.
 };
 
 /// The answer to ExportSequence.
@@ -97,6 +101,7 @@ public:
   void on(const StepDone& event, std::int64_t now_us, Effects& effects);
   void on(const Exported& event, std::int64_t now_us, Effects& effects);
   void on(const Imported& event, std::int64_t now_us, Effects& effects);
+  void on(const ExpertPlan& event, std::int64_t now_us, Effects& effects);
   void on(const SwapPrepare& event, std::int64_t now_us, Effects& effects);
   void on(const SwapCommit& event, std::int64_t now_us, Effects& effects);
   void on(const SwapAbort& event, std::int64_t now_us, Effects& effects);

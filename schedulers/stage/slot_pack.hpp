@@ -62,5 +62,6 @@ using DriverSlots = SlotPack<AdmissionQuestion, ChunkerQuestion>;
 using PrefillSlots = SlotPack<QueueQuestion, RouterQuestion, ChunkerQuestion>;
 using DecodeSlots = SlotPack<HandoffQuestion, BalancerQuestion>;
 using RankSlots = SlotPack<StepQuestion>;
+using ExpertSlots = SlotPack<ExpertQuestion>;
 
 } // namespace troupe::sched

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <set>
 #include <tuple>
 #include <utility>
 
@@ -26,6 +27,23 @@ StepEntry entry_of(Sequence& sequence, std::int64_t tokens, std::uint64_t step,
 }
 
 } // namespace
+
+std::vector<Slice> true_slices(const RunChunks& answer, SequenceTable& table,
+                               RankReporter& reporter) {
+  std::vector<Slice> valid;
+  std::set<RequestRef> seen;
+  for (const Slice& slice : answer.slices) {
+    const Sequence* sequence = table.find(slice.ref);
+    if (sequence == nullptr) reporter.freed(slice.ref); // The report of that was lost.
+    if (sequence == nullptr) continue;
+    reporter.advanced(slice.ref);
+    if (sequence->state != SequenceState::prefilling) continue;
+    const bool fits = slice.first == sequence->positions && slice.count >= 1 &&
+                      slice.count <= sequence->total - sequence->positions;
+    if (fits && seen.insert(slice.ref).second) valid.push_back(slice);
+  }
+  return valid;
+}
 
 std::vector<const Sequence*> decoding_sequences(const SequenceTable& table,
                                                 std::int64_t block_tokens) {

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "schedulers/core/rng.hpp"
+#include "schedulers/stage/rank_reporter.hpp"
 #include "schedulers/stage/rank_stage.hpp"
 #include "schedulers/stage/sequence_table.hpp"
 #include "schedulers/stage/slot_pack.hpp"
@@ -32,6 +33,10 @@ private:
   Rng rng_;
   std::int64_t invalid_ = 0;
 };
+
+/// Slices of an answer that are still true on this rank; the others are reported as they stand.
+std::vector<Slice> true_slices(const RunChunks& answer, SequenceTable& table,
+                               RankReporter& reporter);
 
 /// Sequences that decode and have the block of their next token, the one that waited longest first.
 std::vector<const Sequence*> decoding_sequences(const SequenceTable& table,

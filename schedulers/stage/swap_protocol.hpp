@@ -15,7 +15,7 @@
 namespace troupe::sched {
 
 /// Who a stage is. A rank is one stage in each of its lives.
-enum class StageKind : std::uint8_t { driver, prefill, decode, rank };
+enum class StageKind : std::uint8_t { driver, prefill, decode, rank, experts };
 
 struct StageRef {
   StageKind kind = StageKind::driver;
@@ -23,7 +23,7 @@ struct StageRef {
   auto operator<=>(const StageRef&) const = default;
 };
 
-/// "driver", "prefill", "decode", "rank 3".
+/// "driver", "prefill", "decode", "experts", "rank 3".
 std::string stage_text(const StageRef& stage);
 
 /// manager → stage: build this set and keep it beside the live one.

@@ -68,6 +68,7 @@ MetricsSample sample() {
   out.ledger_lost = 6;
   out.rank_losses = 4;
   out.rank_restarts = 3;
+  out.experts = {4, 980, -1, 30, 2, 4, 77};
   out.stages.push_back({"prefill", 5, 1, 0, {{"queue", "fcfs", sched::Reason::in_order, 9}}});
   out.ranks.push_back({"decode-0", 3, 12, 64, 1, 8, 20, 2'500'000, 11});
   return out;
@@ -95,6 +96,13 @@ TEST(MetricsRegistry, SaysWhatTheSampleSays) {
   EXPECT_EQ(text.sum("vllm:cache_config_info", "num_gpu_blocks=\"12\""), 1);
   EXPECT_EQ(text.sum("vllm:num_preemptions_total", "engine=\"decode-0\""), 11);
   EXPECT_EQ(text.at("troupe_busy_seconds_total{rank=\"decode-0\"}"), 2.5);
+  EXPECT_EQ(text.at("troupe_expert_epoch"), 4);
+  EXPECT_EQ(text.at("troupe_expert_balancedness{of=\"predicted\"}"), 0.98);
+  EXPECT_FALSE(text.samples.contains("troupe_expert_balancedness{of=\"realised\"}")) << "not known";
+  EXPECT_EQ(text.at("troupe_expert_plans_total"), 4);
+  EXPECT_EQ(text.at("troupe_expert_moves_total"), 77);
+  EXPECT_EQ(text.at("troupe_expert_reports_total"), 30);
+  EXPECT_EQ(text.at("troupe_expert_bad_layers_total"), 2);
 }
 
 TEST(MetricsRegistry, CountersDoNotFallAndGaugesDo) {

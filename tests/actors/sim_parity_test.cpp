@@ -31,6 +31,7 @@ app::SystemConfig tight_config(std::int64_t prefill, std::int64_t decode, std::i
   app::SystemConfig config = null_config(prefill, decode, both);
   config.kv.memory_bytes = 96 << 10;
   config.limits.sequences_max = 6;
+  config.experts.interval_ms = 0; // The simulator has no experts.
   return config;
 }
 

@@ -53,8 +53,8 @@ DeterministicSystem::DeterministicSystem(Options options, const std::string& mod
 DeterministicSystem::~DeterministicSystem() {
   actors::Peers& peers = *all_.peers;
   // The supervisor first: it must not replace the ranks.
-  std::vector<caf::actor> all{all_.supervisor, peers.driver, peers.chunker,
-                              peers.balancer,  peers.text,   peers.store};
+  std::vector<caf::actor> all{all_.supervisor, peers.driver, peers.chunker, peers.balancer,
+                              peers.text,      peers.store,  peers.experts};
   for (const caf::actor& rank : peers.ranks.all())
     all.push_back(rank);
   for (const caf::actor& actor : all)

@@ -129,8 +129,8 @@ std::vector<std::int32_t> eplb_layer(const ExpertTopology& topology,
   return slots;
 }
 
-Decision<ExpertPlan> EplbPlacement::plan(const ExpertQuery& query,
-                                         const PolicyContext& /*ctx*/) noexcept {
+Decision<ExpertLayout> EplbPlacement::plan(const ExpertQuery& query,
+                                           const PolicyContext& /*ctx*/) noexcept {
   return plan_layers(query, [&](const ExpertLayerView& layer, ExpertLayerPlan& made) {
     made.slots = eplb_layer(query.topology, layer.loads);
     const bool same = std::equal(made.slots.begin(), made.slots.end(), layer.current.begin(),

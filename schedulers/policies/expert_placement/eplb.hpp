@@ -18,7 +18,7 @@ namespace troupe::sched {
 /// Source: policies.md section 4.1; EPLB of DeepSeek.
 class EplbPlacement final : public ExpertPlacement {
 public:
-  Decision<ExpertPlan> plan(const ExpertQuery& query, const PolicyContext& ctx) noexcept override;
+  Decision<ExpertLayout> plan(const ExpertQuery& query, const PolicyContext& ctx) noexcept override;
 };
 
 /// Items into bins that hold `capacity[bin]` of them: heaviest first, each to the lightest bin with

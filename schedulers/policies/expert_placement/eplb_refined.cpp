@@ -136,8 +136,8 @@ std::vector<std::int32_t> refined_layer(const ExpertTopology& topology,
   return slots;
 }
 
-Decision<ExpertPlan> EplbRefinedPlacement::plan(const ExpertQuery& query,
-                                                const PolicyContext& /*ctx*/) noexcept {
+Decision<ExpertLayout> EplbRefinedPlacement::plan(const ExpertQuery& query,
+                                                  const PolicyContext& /*ctx*/) noexcept {
   return plan_layers(query, [&](const ExpertLayerView& layer, ExpertLayerPlan& made) {
     made.slots = keep_places(query.topology, layer.current,
                              refined_layer(query.topology, layer.loads, options_));

@@ -29,7 +29,7 @@ class EplbRefinedPlacement final : public ExpertPlacement {
 public:
   explicit EplbRefinedPlacement(const EplbRefinedOptions& options) : options_(options) {}
 
-  Decision<ExpertPlan> plan(const ExpertQuery& query, const PolicyContext& ctx) noexcept override;
+  Decision<ExpertLayout> plan(const ExpertQuery& query, const PolicyContext& ctx) noexcept override;
 
 private:
   EplbRefinedOptions options_;

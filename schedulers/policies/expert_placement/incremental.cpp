@@ -220,8 +220,8 @@ private:
 
 } // namespace
 
-Decision<ExpertPlan> IncrementalPlacement::plan(const ExpertQuery& query,
-                                                const PolicyContext& /*ctx*/) noexcept {
+Decision<ExpertLayout> IncrementalPlacement::plan(const ExpertQuery& query,
+                                                  const PolicyContext& /*ctx*/) noexcept {
   const std::int64_t budget = std::min(options_.moves_max, query.moves_max);
   return plan_layers(query, [&](const ExpertLayerView& view, ExpertLayerPlan& made) {
     const FineLoads loads(view.loads);

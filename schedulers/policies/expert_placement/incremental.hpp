@@ -30,7 +30,7 @@ class IncrementalPlacement final : public ExpertPlacement {
 public:
   explicit IncrementalPlacement(const IncrementalOptions& options) : options_(options) {}
 
-  Decision<ExpertPlan> plan(const ExpertQuery& query, const PolicyContext& ctx) noexcept override;
+  Decision<ExpertLayout> plan(const ExpertQuery& query, const PolicyContext& ctx) noexcept override;
 
 private:
   IncrementalOptions options_;

@@ -45,9 +45,9 @@ inline void finish_layer(const ExpertTopology& topology, const ExpertLayerView& 
 /// Asks `place(layer view, plan)` for every layer that has loads. An unusable `current` counts as
 /// none.
 template <class Place>
-Decision<ExpertPlan> plan_layers(const ExpertQuery& query, const Place& place) {
+Decision<ExpertLayout> plan_layers(const ExpertQuery& query, const Place& place) {
   if (!check_topology(query.topology).ok()) return {std::nullopt, Reason::no_room};
-  ExpertPlan plan;
+  ExpertLayout plan;
   bool changed = false;
   for (ExpertLayerView layer : query.layers) {
     if (!is_map(query.topology, layer.current)) layer.current = {};

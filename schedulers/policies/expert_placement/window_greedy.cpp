@@ -120,8 +120,8 @@ std::vector<std::int32_t> window_greedy_layer(const ExpertTopology& topology,
   return slots;
 }
 
-Decision<ExpertPlan> WindowGreedyPlacement::plan(const ExpertQuery& query,
-                                                 const PolicyContext& /*ctx*/) noexcept {
+Decision<ExpertLayout> WindowGreedyPlacement::plan(const ExpertQuery& query,
+                                                   const PolicyContext& /*ctx*/) noexcept {
   return plan_layers(query, [&](const ExpertLayerView& layer, ExpertLayerPlan& made) {
     const std::size_t experts = at(query.topology.experts);
     std::span<const std::int64_t> steps = layer.steps;

@@ -26,7 +26,7 @@ class WindowGreedyPlacement final : public ExpertPlacement {
 public:
   explicit WindowGreedyPlacement(const WindowGreedyOptions& options) : options_(options) {}
 
-  Decision<ExpertPlan> plan(const ExpertQuery& query, const PolicyContext& ctx) noexcept override;
+  Decision<ExpertLayout> plan(const ExpertQuery& query, const PolicyContext& ctx) noexcept override;
 
 private:
   WindowGreedyOptions options_;

@@ -5,7 +5,6 @@
 #include "schedulers/policy/draft_length_policy.hpp"
 #include "schedulers/policy/overlap_policy.hpp"
 #include "schedulers/policy/retention_policy.hpp"
-#include "schedulers/policy/validate_experts.hpp"
 #include "schedulers/policy/vision_balancer.hpp"
 #include "schedulers/registry/policy_registry.hpp"
 
@@ -50,36 +49,8 @@ void each(const std::string& kind, const std::function<void(Kind&, Kind&, Rng&)>
 
 std::int64_t some(Rng& rng, std::uint64_t n) { return static_cast<std::int64_t>(rng.below(n)); }
 
-TEST(KindsWithoutStage, ExpertPlacement) {
-  std::printf("seed 59\n");
-  each<ExpertPlacement>("expert_placement", [](auto& one, auto& two, Rng& rng) {
-    ExpertQuery query;
-    query.topology = {6 + some(rng, 3) * 3, 0, 1 + some(rng, 4), 3, 1 + some(rng, 3)};
-    query.topology.slots = query.topology.experts + some(rng, 9);
-    query.moves_max = some(rng, 6);
-    std::vector<std::int64_t> loads, steps;
-    for (std::int64_t e = 0; e < query.topology.experts; ++e)
-      loads.push_back(some(rng, 100) - (rng.below(60) == 0 ? 200 : 0));
-    for (std::int64_t i = 0; i < 5 * query.topology.experts; ++i)
-      steps.push_back(some(rng, 20));
-    const std::vector<std::int64_t> frozen = loads;
-    const ExpertLayerView layer{loads, steps, {}};
-    query.layers = {&layer, 1};
-    const auto a = one.plan(query, {});
-    const auto b = two.plan(query, {});
-    ASSERT_TRUE(validate(a, query).ok()) << validate(a, query).error().message;
-    ASSERT_EQ(loads, frozen);
-    ASSERT_EQ(a.value->layers[0].slots, b.value->layers[0].slots);
-    const ExpertLayerView again{loads, steps, a.value->layers[0].slots};
-    query.layers = {&again, 1};
-    const auto next = one.plan(query, {});
-    ASSERT_TRUE(validate(next, query).ok());
-    query.layers = {};
-    ASSERT_TRUE(one.plan(query, {}).value->layers.empty());
-  });
-}
-
 TEST(KindsWithoutStage, DraftLength) {
+  std::printf("seed 59\n");
   each<DraftLengthPolicy>("draft_length", [](auto& one, auto& two, Rng& rng) {
     std::vector<std::vector<std::int64_t>> survivals(static_cast<std::size_t>(rng.below(8)));
     std::vector<DraftRow> rows;

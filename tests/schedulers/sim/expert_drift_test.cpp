@@ -1,7 +1,7 @@
 // Expert loads that drift: few moves against a full reshuffle, on the model of policies.md section
 // 4.4 (384 experts, 448 slots, 64 GPUs, AR(1) logarithms of the loads, plans from old means).
 
-#include "schedulers/model/expert_loads.hpp"
+#include "schedulers/model/expert_statistics.hpp"
 #include "schedulers/policies/expert_placement/eplb.hpp"
 #include "schedulers/policies/expert_placement/incremental.hpp"
 #include "tests/support/draws.hpp"
@@ -72,7 +72,7 @@ TEST(ExpertDrift, FewMovesComeWithinOnePercentOfAFullReshuffle) {
     EplbPlacement full;
     IncrementalPlacement few({.moves_max = kMovesMax});
     Drift drift(seed, 0.99);
-    ExpertLoads statistics(1, kShape.experts, 700);
+    ExpertStatistics statistics(1, kShape.experts, 700);
     statistics.add(0, drift.loads());
     statistics.close();
     std::int64_t moves = 0;

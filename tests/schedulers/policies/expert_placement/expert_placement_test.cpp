@@ -1,6 +1,6 @@
 // Expert placement: the published example, what improves on it, odd shapes and loads.
 
-#include "schedulers/model/expert_loads.hpp"
+#include "schedulers/model/expert_statistics.hpp"
 #include "schedulers/policies/expert_placement/eplb.hpp"
 #include "schedulers/policies/expert_placement/eplb_refined.hpp"
 #include "schedulers/policies/expert_placement/incremental.hpp"
@@ -43,9 +43,9 @@ double highest(const ExpertTopology& topology, const Map& slots, const Loads& lo
   return *std::max_element(sums.begin(), sums.end());
 }
 
-Decision<ExpertPlan> plan(ExpertPlacement& policy, const ExpertTopology& topology,
-                          const std::vector<ExpertLayerView>& layers,
-                          std::int64_t moves_max = 1 << 20) {
+Decision<ExpertLayout> plan(ExpertPlacement& policy, const ExpertTopology& topology,
+                            const std::vector<ExpertLayerView>& layers,
+                            std::int64_t moves_max = 1 << 20) {
   ExpertQuery query;
   query.topology = topology;
   query.layers = layers;
@@ -323,9 +323,9 @@ TEST(ExpertPlacement, E13_TheSameLoadTwiceMovesNothing) {
   }
 }
 
-TEST(ExpertLoads, SumsOverRanksAndMovesItsMean) {
+TEST(ExpertStatistics, SumsOverRanksAndMovesItsMean) {
   // E10: two ranks with half of the traffic each; what counts is the sum.
-  ExpertLoads loads(1, 3, 700);
+  ExpertStatistics loads(1, 3, 700);
   EXPECT_TRUE(loads.add(0, Loads{10, 0, 0}));
   EXPECT_TRUE(loads.add(0, Loads{0, 20, 30}));
   loads.close();

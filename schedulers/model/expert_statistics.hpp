@@ -2,6 +2,10 @@
 
 #pragma once
 
+#include "schedulers/model/integer_math.hpp"
+
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -9,10 +13,10 @@
 namespace troupe::sched {
 
 /// One interval's counts of every rank add up; closing it moves the mean.
-class ExpertLoads {
+class ExpertStatistics {
 public:
   /// @param weight_permille  of the newest interval in the mean, in thousandths
-  ExpertLoads(std::int64_t layers, std::int64_t experts, std::int64_t weight_permille)
+  ExpertStatistics(std::int64_t layers, std::int64_t experts, std::int64_t weight_permille)
       : weight_permille_(weight_permille),
         sum_(static_cast<std::size_t>(layers),
              std::vector<std::int64_t>(static_cast<std::size_t>(experts), 0)),
@@ -32,6 +36,12 @@ public:
     return true;
   }
 
+  /// Forgets what came in since the last close(), for a layer of which some counts are missing.
+  void discard(std::int64_t layer) {
+    std::vector<std::int64_t>& sums = sum_[static_cast<std::size_t>(layer)];
+    std::fill(sums.begin(), sums.end(), 0);
+  }
+
   /// mean = weight·sum + (1 - weight)·mean, the first time the sum itself. A layer that got nothing
   /// keeps its mean.
   void close() {
@@ -46,7 +56,7 @@ public:
       const std::int64_t weight = known == 0 ? 1000 : weight_permille_;
       for (std::size_t e = 0; e < sum_[layer].size(); ++e) {
         std::int64_t& mean = mean_[layer][e];
-        mean += (sum_[layer][e] - mean) * weight / 1000;
+        mean += scale(sum_[layer][e] - mean, weight, 1000);
         sum_[layer][e] = 0;
       }
     }
