@@ -1,3 +1,5 @@
+// Options as rows of integers and texts, and back: how a policy set travels in a message.
+
 #include "actors/messages.hpp"
 
 #include <bit>
