@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "schedulers/core/options.hpp"
 #include "schedulers/policy/queue_policy.hpp"
 
 #include <cstdint>
@@ -36,10 +37,19 @@ public:
   }
   std::string export_state() const override { return inner_->export_state(); }
   void import_state(const std::string& state) override { inner_->import_state(state); }
+  std::string failure() const override { return inner_->failure(); }
 
 private:
   std::unique_ptr<QueuePolicy> inner_;
   WaitBoundOptions options_;
 };
+
+/// Reads wait_bound.max_us of a queue's table.
+WaitBoundOptions wait_bound_options(OptionTable& table);
+
+/// `policy` with the bound around it; itself when there is no bound.
+/// @pre with a bound, it is a QueuePolicy
+std::unique_ptr<Policy> with_wait_bound(std::unique_ptr<Policy> policy,
+                                        const WaitBoundOptions& options);
 
 } // namespace troupe::sched
