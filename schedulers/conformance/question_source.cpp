@@ -36,11 +36,15 @@ private:
 
 std::size_t candidates(Situation situation, Draw& draw) {
   switch (situation) {
-  case Situation::empty: return 0;
-  case Situation::single: return 1;
-  case Situation::many: return 500;
+  case Situation::empty:
+    return 0;
+  case Situation::single:
+    return 1;
+  case Situation::many:
+    return 500;
   case Situation::ordinary:
-  case Situation::extreme: break;
+  case Situation::extreme:
+    break;
   }
   return static_cast<std::size_t>(draw.between(1, 8));
 }

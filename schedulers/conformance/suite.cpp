@@ -107,8 +107,7 @@ private:
     Rng rng(options_.seed);
     const Instance policy = fresh();
     for (std::int64_t i = 0; i < options_.questions; ++i) {
-      const auto question =
-          draw_question<Question>(situation, rng, static_cast<std::uint64_t>(i));
+      const auto question = draw_question<Question>(situation, rng, static_cast<std::uint64_t>(i));
       const auto answer = put(*policy, question);
       const Status fits = question.check(answer);
       if (!fits.ok()) return broken(i, why(*policy, fits));
@@ -190,13 +189,14 @@ private:
     std::int64_t most_us = 0;
     for (std::int64_t i = 0; i < 100; ++i) {
       const Situation situation = i % 10 == 9 ? Situation::many : Situation::ordinary;
-      const auto question =
-          draw_question<Question>(situation, rng, static_cast<std::uint64_t>(i));
+      const auto question = draw_question<Question>(situation, rng, static_cast<std::uint64_t>(i));
       most_us = std::max(most_us, took_us(*policy, question));
       if (most_us <= options_.decide_us) continue;
-      return broken(i, "a call took " + std::to_string(most_us) + " us in the best of three tries, "
-                       "expected at most " + std::to_string(options_.decide_us) +
-                       " us (decide_us); nothing else was asked");
+      return broken(i, "a call took " + std::to_string(most_us) +
+                           " us in the best of three tries, "
+                           "expected at most " +
+                           std::to_string(options_.decide_us) +
+                           " us (decide_us); nothing else was asked");
     }
     return {true, "the slowest of 100 questions took " + std::to_string(most_us) + " us of " +
                       std::to_string(options_.decide_us) + "."};

@@ -23,10 +23,10 @@ struct Finding {
 using Maker = std::function<Result<std::unique_ptr<Policy>>()>;
 
 struct SuiteOptions {
-  std::uint64_t seed = 1;        ///< Of all questions.
-  std::int64_t questions = 300;  ///< Of each check that asks random ones; >= 1.
-  std::int64_t rounds = 10'000;  ///< Of the loops that look for starvation; >= 1,000.
-  std::int64_t decide_us = 0;    ///< A call takes at most so long; 0 = calls are not timed.
+  std::uint64_t seed = 1;               ///< Of all questions.
+  std::int64_t questions = 300;         ///< Of each check that asks random ones; >= 1.
+  std::int64_t rounds = 10'000;         ///< Of the loops that look for starvation; >= 1,000.
+  std::int64_t decide_us = 0;           ///< A call takes at most so long; 0 = calls are not timed.
   std::function<std::int64_t()> now_us; ///< Reads a clock for `decide_us`; may be empty without.
 };
 
