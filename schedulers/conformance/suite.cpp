@@ -141,7 +141,7 @@ private:
   Finding state_continues() {
     const Instance one = fresh();
     Rng rng(options_.seed);
-    for (std::uint64_t i = 0; i < 50; ++i)
+    for (std::uint64_t i = 0; i < 53; ++i)
       put(*one, draw_question<Question>(Situation::ordinary, rng, i));
     const std::string state = one->export_state();
     const Instance two = fresh();
