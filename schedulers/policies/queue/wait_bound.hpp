@@ -36,6 +36,7 @@ public:
   }
   std::string export_state() const override { return inner_->export_state(); }
   void import_state(const std::string& state) override { inner_->import_state(state); }
+  std::string failure() const override { return inner_->failure(); }
 
 private:
   std::unique_ptr<QueuePolicy> inner_;
