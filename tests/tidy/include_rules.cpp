@@ -67,7 +67,7 @@ const std::vector<Library>& libraries() {
       {"poll.h", {"actors/", "tests/"}},
       {"unistd.h", {"actors/", "engine/", "tests/"}},
       {"sched.h", {"tests/"}},
-      {"troupe/", {"examples/"}},
+      {"troupe/", {"examples/", "tests/examples/"}},
       {"sys/", {"actors/", "engine/", "tests/"}},
   };
   return all;
