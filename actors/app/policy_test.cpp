@@ -1,6 +1,6 @@
 #include "actors/app/policy_test.hpp"
 
-#include "actors/plugin_child.hpp"
+#include "actors/plugin_child_report.hpp"
 #include "actors/plugin_library.hpp"
 #include "schedulers/core/options.hpp"
 

@@ -2,7 +2,7 @@
 // check as it ends.
 
 #include "actors/app/policy_test.hpp"
-#include "actors/plugin_child.hpp"
+#include "actors/plugin_child_report.hpp"
 #include "actors/plugin_library.hpp"
 #include "actors/plugin_options.hpp"
 #include "schedulers/conformance/plugin_suite.hpp"
