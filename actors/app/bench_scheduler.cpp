@@ -85,6 +85,7 @@ SchedulerBench bench_scheduler(std::int64_t rounds) {
   }
   bench.events_per_s = median(ours);
   bench.heap_per_s = median(bare);
+  bench.lane = bench_lane();
   return bench;
 }
 
@@ -92,16 +93,17 @@ std::string bench_text(const SchedulerBench& bench) {
   return fmt::format(
       "simulated events/s with the real stages: {:.0f}, bare heap at {} pending {:.0f}, ratio "
       "{:.3f}\n(medians of {} rounds; {} events, {} requests on 4 + 4 ranks; invariants after "
-      "every event, all accounts of a rank every {} events)\n",
+      "every event, all accounts of a rank every {} events)\n{}",
       bench.events_per_s, bench.pending, bench.heap_per_s, bench.ratio(), bench.rounds,
-      bench.events, bench.requests, bench.walk_every);
+      bench.events, bench.requests, bench.walk_every, bench_text(bench.lane));
 }
 
 std::string bench_json(const SchedulerBench& bench) {
-  return fmt::format(R"({{"rounds":{},"events":{},"requests":{},"pending":{},"walk_every":{},)"
-                     R"("events_per_s":{:.0f},"heap_events_per_s":{:.0f},"ratio":{:.4f}}})",
-                     bench.rounds, bench.events, bench.requests, bench.pending, bench.walk_every,
-                     bench.events_per_s, bench.heap_per_s, bench.ratio());
+  return fmt::format(
+      R"({{"rounds":{},"events":{},"requests":{},"pending":{},"walk_every":{},)"
+      R"("events_per_s":{:.0f},"heap_events_per_s":{:.0f},"ratio":{:.4f},"lane":{}}})",
+      bench.rounds, bench.events, bench.requests, bench.pending, bench.walk_every,
+      bench.events_per_s, bench.heap_per_s, bench.ratio(), bench_json(bench.lane));
 }
 
 } // namespace troupe::app

@@ -1,6 +1,9 @@
-// Events a second of the simulator with the real stages, against a bare heap in the same run.
+// Events a second of the simulator with the real stages, against a bare heap in the same run; and
+// what one decision costs when its policy is loaded.
 
 #pragma once
+
+#include "actors/app/bench_lane.hpp"
 
 #include <cstdint>
 #include <string>
@@ -16,6 +19,7 @@ struct SchedulerBench {
   std::int64_t walk_every = 0; ///< Events between two walks over all accounts of a rank.
   double events_per_s = 0;
   double heap_per_s = 0; ///< Pop the earliest, push one in its place; nothing else.
+  LaneBench lane;        ///< One decision of a loaded policy.
 
   double ratio() const noexcept { return heap_per_s > 0 ? events_per_s / heap_per_s : 0; }
 };

@@ -1,6 +1,8 @@
 #include "schedulers/core/options.hpp"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cmath>
 #include <cstddef>
 #include <limits>
@@ -15,6 +17,13 @@ std::string shown(const OptionValue& value) {
   if (const auto* number = std::get_if<std::int64_t>(&value.value)) return std::to_string(*number);
   if (const auto* real = std::get_if<double>(&value.value)) return std::to_string(*real);
   return '"' + std::get<std::string>(value.value) + '"';
+}
+
+/// The shortest text that reads back as the same number.
+std::string shortest(double real) {
+  std::array<char, 32> text{};
+  const auto end = std::to_chars(text.data(), text.data() + text.size(), real).ptr;
+  return std::string(text.data(), end);
 }
 
 /// Thousandths as a decimal number: 1500 is "1.5".
@@ -81,6 +90,24 @@ bool OptionTable::boolean(const std::string& key, bool fallback) {
   if (found == nullptr) return fallback;
   if (const auto* flag = std::get_if<bool>(&found->value)) return *flag;
   fail(*found, key, ErrorCode::bad_argument, "found " + shown(*found) + ", expected true or false");
+  return fallback;
+}
+
+double OptionTable::number(const std::string& key, double fallback, double lowest, double highest) {
+  const OptionValue* found = find(key);
+  if (found == nullptr) return fallback;
+  double real = std::numeric_limits<double>::quiet_NaN();
+  if (const auto* whole = std::get_if<std::int64_t>(&found->value)) {
+    real = static_cast<double>(*whole);
+  } else if (const auto* given = std::get_if<double>(&found->value)) {
+    real = *given;
+  }
+  if (real >= lowest && real <= highest) return real;
+  std::string range;
+  if (lowest > std::numeric_limits<double>::lowest()) range += " from " + shortest(lowest);
+  if (highest < std::numeric_limits<double>::max()) range += " up to " + shortest(highest);
+  fail(*found, key, ErrorCode::bad_argument,
+       "found " + shown(*found) + ", expected a number" + range);
   return fallback;
 }
 

@@ -39,6 +39,8 @@ public:
   std::int64_t integer(const std::string& key, std::int64_t fallback, std::int64_t lowest,
                        std::int64_t highest);
   bool boolean(const std::string& key, bool fallback);
+  /// A real number for whoever rounds it before it decides anything; whole ones count too.
+  double number(const std::string& key, double fallback, double lowest, double highest);
   std::string text(const std::string& key, const std::string& fallback);
   /// The place of the text among `names`, or `fallback` when absent.
   std::size_t choice(const std::string& key, std::size_t fallback,

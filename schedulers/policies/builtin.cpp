@@ -82,12 +82,10 @@ PolicyFactory with_options(Read read) {
 template <class Make>
 PolicyFactory queue_policy(Make make) {
   return [make](OptionTable table) -> Result<std::unique_ptr<Policy>> {
-    constexpr std::int64_t kYearUs = 31'536'000'000'000;
-    std::unique_ptr<QueuePolicy> inner = make(table);
-    const WaitBoundOptions bound{.max_us = table.integer("wait_bound.max_us", 0, 1, kYearUs)};
+    std::unique_ptr<Policy> inner = make(table);
+    const WaitBoundOptions bound = wait_bound_options(table);
     if (Status status = table.finish(); !status.ok()) return status.error();
-    if (bound.max_us == 0) return std::unique_ptr<Policy>(std::move(inner));
-    return std::unique_ptr<Policy>(std::make_unique<WaitBoundQueue>(std::move(inner), bound));
+    return with_wait_bound(std::move(inner), bound);
   };
 }
 

@@ -62,12 +62,13 @@ const std::vector<Library>& libraries() {
       {"gtest/", {"tests/"}, true},
       {"zlib.h", {"tests/"}},
       {"immintrin.h", {"kernels/cpu/"}, true},
-      {"dlfcn.h", {"tests/support/"}},
+      {"dlfcn.h", {"actors/plugin_library.cpp", "tests/support/"}},
       {"fcntl.h", {"actors/", "engine/", "tests/"}},
       {"poll.h", {"actors/", "tests/"}},
       {"unistd.h", {"actors/", "engine/", "tests/"}},
       {"sched.h", {"tests/"}},
       {"troupe/", {"examples/", "tests/examples/"}},
+      {"spawn.h", {"actors/plugin_child.cpp"}},
       {"sys/", {"actors/", "engine/", "tests/"}},
   };
   return all;

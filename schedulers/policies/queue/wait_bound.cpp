@@ -1,5 +1,7 @@
 #include "schedulers/policies/queue/wait_bound.hpp"
 
+#include "schedulers/core/check.hpp"
+
 #include <algorithm>
 #include <tuple>
 #include <vector>
@@ -22,6 +24,20 @@ Decision<Order> WaitBoundQueue::order(std::span<const RequestView> waiting,
   });
   decision.reason = Reason::waited_longest;
   return decision;
+}
+
+WaitBoundOptions wait_bound_options(OptionTable& table) {
+  constexpr std::int64_t kYearUs = 31'536'000'000'000;
+  return {.max_us = table.integer("wait_bound.max_us", 0, 1, kYearUs)};
+}
+
+std::unique_ptr<Policy> with_wait_bound(std::unique_ptr<Policy> policy,
+                                        const WaitBoundOptions& options) {
+  if (options.max_us == 0) return policy;
+  auto* queue = dynamic_cast<QueuePolicy*>(policy.get());
+  TROUPE_CHECK(queue != nullptr, "only a queue has a wait bound");
+  static_cast<void>(policy.release());
+  return std::make_unique<WaitBoundQueue>(std::unique_ptr<QueuePolicy>(queue), options);
 }
 
 } // namespace troupe::sched

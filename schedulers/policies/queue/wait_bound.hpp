@@ -2,6 +2,7 @@
 
 #pragma once
 
+#include "schedulers/core/options.hpp"
 #include "schedulers/policy/queue_policy.hpp"
 
 #include <cstdint>
@@ -42,5 +43,13 @@ private:
   std::unique_ptr<QueuePolicy> inner_;
   WaitBoundOptions options_;
 };
+
+/// Reads wait_bound.max_us of a queue's table.
+WaitBoundOptions wait_bound_options(OptionTable& table);
+
+/// `policy` with the bound around it; itself when there is no bound.
+/// @pre with a bound, it is a QueuePolicy
+std::unique_ptr<Policy> with_wait_bound(std::unique_ptr<Policy> policy,
+                                        const WaitBoundOptions& options);
 
 } // namespace troupe::sched

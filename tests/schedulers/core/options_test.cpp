@@ -56,6 +56,23 @@ TEST(OptionTable, WrongTypeAndRangeAreErrorsAndGiveTheFallback) {
   EXPECT_FALSE(flag.finish().ok());
 }
 
+TEST(OptionTable, NumbersAreReadAsWrittenWithinTheirBounds) {
+  OptionTable options("queue");
+  options.set("half", {0.5, "p.toml:4"});
+  options.set("two", {std::int64_t{2}, "p.toml:5"});
+  EXPECT_EQ(options.number("half", 0, 0, 1), 0.5);
+  EXPECT_EQ(options.number("two", 0, -2, 2), 2.0);
+  EXPECT_EQ(options.number("absent", 0.25, 0, 1), 0.25);
+  EXPECT_TRUE(options.finish().ok());
+  EXPECT_EQ(options.number("two", 0.125, -1.5, 1.5), 0.125);
+  EXPECT_EQ(options.finish().error().message,
+            "p.toml:5: queue.two: found 2, expected a number from -1.5 up to 1.5");
+  OptionTable text = table();
+  text.number("word", 0, std::numeric_limits<double>::lowest(), 4);
+  EXPECT_EQ(text.finish().error().message,
+            "p.toml:6: queue.word: found \"abc\", expected a number up to 4");
+}
+
 TEST(OptionTable, TheFirstErrorIsKept) {
   OptionTable options = table();
   static_cast<void>(options.integer("word", 5, 0, 10));

@@ -1,0 +1,159 @@
+#include "actors/plugin_loader.hpp"
+
+#include "actors/plugin_lane.hpp"
+#include "actors/plugin_options.hpp"
+#include "schedulers/plugin/plugin_policy.hpp"
+#include "schedulers/policies/queue/wait_bound.hpp"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+namespace troupe::actors {
+namespace {
+
+using sched::LibrarySpec;
+using LibraryPtr = std::shared_ptr<const PluginLibrary>;
+
+/// Looks that were passed are remembered, at most so many; then all are forgotten.
+constexpr std::size_t kPassedMax = 1024;
+
+Error at_path(const std::string& path, const Error& error) {
+  const bool is_named = error.message.rfind(path, 0) == 0;
+  return {error.code, is_named ? error.message : path + ": " + error.message};
+}
+
+} // namespace
+
+struct PluginLoader::State {
+  explicit State(PluginLoaderOptions given) : options(std::move(given)) {}
+
+  PluginLoaderOptions options;
+  std::mutex mutex; ///< Of all below; held while a child looks.
+  std::map<std::string, std::weak_ptr<const PluginLibrary>> by_digest;
+  std::set<std::string> passed;
+
+  Result<LibraryPtr> open(const LibrarySpec& spec);
+  Status look(const LibraryFile& file, const LibrarySpec& spec, const PreflightPolicy& policy);
+  Status try_policy(const LibraryPtr& library, const LibrarySpec& spec,
+                    const PreflightPolicy& policy);
+  Result<std::unique_ptr<sched::Policy>> build(const LibraryPtr& library, const LibrarySpec& spec,
+                                               const sched::PluginPolicy& row,
+                                               const PluginOptions& schema, OptionTable given);
+
+private:
+  LibraryPtr in_memory(const std::string& digest);
+};
+
+LibraryPtr PluginLoader::State::in_memory(const std::string& digest) {
+  const auto found = by_digest.find(digest);
+  return found == by_digest.end() ? nullptr : found->second.lock();
+}
+
+/// @pre the mutex is held
+Status PluginLoader::State::look(const LibraryFile& file, const LibrarySpec& spec,
+                                 const PreflightPolicy& policy) {
+  if (!options.preflight) return {};
+  const std::string key = file.digest + '\n' + std::to_string(spec.create_ms) + '\n' + policy.kind +
+                          '\n' + policy.name + '\n' + policy.options;
+  if (passed.count(key) != 0) return {};
+  if (const Status status = preflight(options.child, file, spec, policy); !status.ok()) {
+    return status;
+  }
+  if (passed.size() >= kPassedMax) passed.clear();
+  passed.insert(key);
+  return {};
+}
+
+Result<LibraryPtr> PluginLoader::State::open(const LibrarySpec& spec) {
+  const std::lock_guard lock(mutex);
+  if (!spec.digest.empty()) {
+    if (LibraryPtr library = in_memory(spec.digest)) return library;
+  }
+  auto file = read_library(spec.path);
+  if (!file.ok()) return file.error();
+  if (!spec.digest.empty() && spec.digest != file->digest) {
+    return {ErrorCode::mismatch, spec.path + ": the library's digest is " + file->digest +
+                                     ", the policy set was made with " + spec.digest +
+                                     "; swap the set again to take the file as it is now"};
+  }
+  if (LibraryPtr library = in_memory(file->digest)) return library;
+  if (const Status status = look(*file, spec, {}); !status.ok()) return status.error();
+  auto library = PluginLibrary::load(*file);
+  if (!library.ok()) return library.error();
+  std::erase_if(by_digest, [](const auto& one) { return one.second.expired(); });
+  by_digest[file->digest] = *library;
+  return library;
+}
+
+Status PluginLoader::State::try_policy(const LibraryPtr& library, const LibrarySpec& spec,
+                                       const PreflightPolicy& policy) {
+  const std::lock_guard lock(mutex);
+  LibraryFile file{spec.path, {}, library->digest()};
+  return look(file, spec, policy);
+}
+
+Result<std::unique_ptr<sched::Policy>> PluginLoader::State::build(const LibraryPtr& library,
+                                                                  const LibrarySpec& spec,
+                                                                  const sched::PluginPolicy& row,
+                                                                  const PluginOptions& schema,
+                                                                  OptionTable given) {
+  // `[queue.wait_bound]` is the host's, whatever policy orders.
+  OptionTable rest(given.name());
+  OptionTable bound(given.name());
+  for (const auto& [key, value] : given.values())
+    (row.kind == "queue" && key.rfind("wait_bound.", 0) == 0 ? bound : rest).set(key, value);
+  const sched::WaitBoundOptions wait_bound = sched::wait_bound_options(bound);
+  if (const Status status = bound.finish(); !status.ok()) return status.error();
+  auto json = schema.json_of(std::move(rest));
+  if (!json.ok()) return json.error();
+  const Status tried = try_policy(library, spec, {row.kind, row.name, *json});
+  if (!tried.ok()) return at_path(spec.path, tried.error());
+  auto made = sched::make_plugin_policy(row, library, *json, {spec.decide_us, spec.create_ms},
+                                        spec.lane ? lane_runner : sched::direct_runner);
+  if (!made.ok()) return at_path(spec.path, made.error());
+  return sched::with_wait_bound(std::move(made).value(), wait_bound);
+}
+
+PluginLoader::PluginLoader(PluginLoaderOptions options)
+    : state_(std::make_shared<State>(std::move(options))) {}
+
+PluginLoader::~PluginLoader() = default;
+
+Result<LibraryPtr> PluginLoader::open(const LibrarySpec& library) { return state_->open(library); }
+
+Result<sched::PolicyFactory> PluginLoader::find(const LibrarySpec& spec, const std::string& kind,
+                                                const std::string& name) {
+  auto opened = state_->open(spec);
+  if (!opened.ok()) return opened.error();
+  const LibraryPtr library = *opened;
+  const sched::PluginPolicy* row = library->table().find(kind, name);
+  if (row == nullptr) return sched::PolicyFactory{};
+  auto schema = PluginOptions::parse(row->options_schema);
+  if (!schema.ok()) {
+    return {schema.error().code,
+            spec.path + ": " + kind + " \"" + name + "\": " + schema.error().message};
+  }
+  return sched::PolicyFactory(
+      [state = state_, library, spec, row, schema = *schema](OptionTable given) {
+        return state->build(library, spec, *row, schema, std::move(given));
+      });
+}
+
+std::set<std::string> PluginLoader::names(const LibrarySpec& spec, const std::string& kind) {
+  std::set<std::string> out;
+  const auto library = state_->open(spec);
+  if (!library.ok()) return out;
+  for (const sched::PluginPolicy& row : (*library)->table().policies) {
+    if (row.kind == kind) out.insert(row.name);
+  }
+  return out;
+}
+
+Result<std::string> library_digest(const std::string& path) {
+  auto file = read_library(path);
+  if (!file.ok()) return file.error();
+  return file->digest;
+}
+
+} // namespace troupe::actors
