@@ -152,6 +152,8 @@ private:
       has_verdict_ = true;
       end_.how = ChildEnd::How::said_no;
       end_.reason = line.substr(3);
+    } else if (order_.on_line) {
+      order_.on_line(line);
     }
   }
 

@@ -3,20 +3,22 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
 namespace troupe::actors {
 
 /// The descriptor on which a child reports: a line "at PHASE" when a phase begins, and at the end
-/// "ok" or "no REASON".
+/// "ok" or "no REASON". Any other line is for whoever started it.
 inline constexpr int kReportDescriptor = 3;
 
 struct ChildOrder {
   std::string program;
-  std::vector<std::string> arguments; ///< Without the name of the program.
-  std::int64_t start_ms = 10'000;     ///< Until its first line.
-  std::int64_t phase_ms = 5'000;      ///< From one line to the next one.
+  std::vector<std::string> arguments;                   ///< Without the name of the program.
+  std::int64_t start_ms = 10'000;                       ///< Until its first line.
+  std::int64_t phase_ms = 5'000;                        ///< From one line to the next one.
+  std::function<void(const std::string&)> on_line = {}; ///< Told of every other line; may be empty.
 };
 
 /// How a child ended.

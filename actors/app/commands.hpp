@@ -81,6 +81,27 @@ struct ConfigArguments {
   bool show = false; ///< Else check.
 };
 
+struct PolicyNewArguments {
+  std::string name;
+  std::string kind;
+  std::string language = "c++"; ///< "c" or "c++".
+  std::string folder;           ///< "" = the policy's name, in the working directory.
+  bool json = false;
+  bool quiet = false;
+};
+
+struct PolicyTestArguments {
+  std::string library;
+  std::uint64_t seed = 1;
+  std::int64_t decide_us = 1'000;
+  std::int64_t create_ms = 5'000;
+  std::string policy; ///< "KIND/NAME"; "" = all.
+  bool json = false;
+  // Of the child processes that the command starts.
+  bool is_child = false;
+  std::string digest;
+};
+
 struct SimArguments {
   CommonArguments common;
   std::string file;
@@ -109,6 +130,8 @@ int command_config(const ConfigArguments& arguments);
 int command_bench(const BenchArguments& arguments);
 int command_sim(const SimArguments& arguments);
 int command_explain(const ExplainArguments& arguments);
+int command_policy_new(const PolicyNewArguments& arguments);
+int command_policy_test(const PolicyTestArguments& arguments);
 
 /// `batch --check`: validates the input and writes nothing but the bad lines to standard output.
 int check_batch_input(const BatchArguments& arguments);

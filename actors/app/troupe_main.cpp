@@ -53,6 +53,8 @@ public:
     add_bench();
     add_sim();
     add_explain();
+    add_policy_new();
+    add_policy_test();
   }
 
   int run(int argc, char** argv) {
@@ -261,6 +263,52 @@ private:
     sub->callback([this] { run_ = [this] { return command_explain(explain_); }; });
   }
 
+  /// `troupe policy`, which holds what the SDK and what a running system offers.
+  CLI::App* policy_group() {
+    if (CLI::App* group = app_.get_subcommand_no_throw("policy")) return group;
+    CLI::App* group = app_.add_subcommand("policy", "Policies of your own");
+    group->footer("Example:\n  troupe policy test build/libmine.so");
+    group->require_subcommand(1);
+    return group;
+  }
+
+  void add_policy_new() {
+    PolicyNewArguments& a = policy_new_;
+    CLI::App* sub = policy_group()->add_subcommand("new", "A policy to start from, in a folder");
+    sub->footer("Example:\n  troupe policy new my_queue --kind queue --lang c++");
+    sub->add_option("name", a.name, "Of policy, library and folder")->type_name("NAME")->required();
+    sub->add_option("--kind", a.kind, "What it decides: queue, decode_balancer, ...")
+        ->type_name("KIND")
+        ->required();
+    sub->add_option("--lang", a.language, "c or c++ (default)")->type_name("LANG");
+    sub->add_option("--dir", a.folder, "Folder; default: the name, here")->type_name("DIR");
+    sub->add_flag("--json", a.json, "One JSON document on standard output");
+    sub->add_flag("--quiet", a.quiet, "Does not say what to do next");
+    sub->callback([this] { run_ = [this] { return command_policy_new(policy_new_); }; });
+  }
+
+  void add_policy_test() {
+    PolicyTestArguments& a = policy_test_;
+    CLI::App* sub = policy_group()->add_subcommand("test", "Is a library of policies fit for use?");
+    sub->footer("Example:\n  troupe policy test build/libmine.so\n\nThe library is loaded in child "
+                "processes only. Exit code 0, 2 (no such file) or 3 (a check failed).");
+    sub->add_option("library", a.library, "Shared object")->type_name("LIB")->required();
+    sub->add_option("--seed", a.seed, "Of the questions; default 1")->type_name("N");
+    sub->add_option("--decide-us", a.decide_us, "A call takes at most so long; default 1000")
+        ->check(CLI::Range(1, 10'000'000))
+        ->type_name("US");
+    sub->add_option("--create-ms", a.create_ms, "Making an instance takes at most; default 5000")
+        ->check(CLI::Range(1, 600'000))
+        ->type_name("MS");
+    sub->add_option("--policy", a.policy, "Only this one; default: all of the library")
+        ->type_name("KIND/NAME");
+    sub->add_flag("--json", a.json, "One JSON document on standard output");
+    // What the command starts its own child processes with.
+    sub->add_flag("--child", a.is_child)->group("");
+    sub->add_option("--digest", a.digest)->group("");
+    sub->callback([this] { run_ = [this] { return command_policy_test(policy_test_); }; });
+  }
+
   std::set<std::string> names() const {
     std::set<std::string> out = {"help"};
     for (const CLI::App* sub : app_.get_subcommands([](const CLI::App*) { return true; })) {
@@ -372,6 +420,8 @@ private:
   BenchArguments bench_;
   SimArguments sim_;
   ExplainArguments explain_;
+  PolicyNewArguments policy_new_;
+  PolicyTestArguments policy_test_;
 };
 
 } // namespace

@@ -67,6 +67,7 @@ const std::vector<Library>& libraries() {
       {"poll.h", {"actors/", "tests/"}},
       {"unistd.h", {"actors/", "engine/", "tests/"}},
       {"sched.h", {"tests/"}},
+      {"troupe/", {"examples/", "tests/examples/"}},
       {"spawn.h", {"actors/plugin_child.cpp"}},
       {"sys/", {"actors/", "engine/", "tests/"}},
   };

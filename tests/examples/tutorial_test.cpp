@@ -1,0 +1,94 @@
+// Runs the commands of examples/policy_tutorial.md as they stand there, in order, in one shell, and
+// looks for what the tutorial says they print.
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <string>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <vector>
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+
+/// Commands, and lines that their output must hold in this order.
+struct Block {
+  std::string commands;
+  std::vector<std::string> expected;
+};
+
+std::vector<Block> blocks_of(const fs::path& file) {
+  std::ifstream in(file);
+  std::vector<Block> blocks;
+  std::string fence;
+  for (std::string line; std::getline(in, line);) {
+    if (line.rfind("```", 0) == 0) {
+      fence = fence.empty() ? line.substr(3) + " " : "";
+      if (fence == "sh ") blocks.emplace_back();
+    } else if (fence == "sh ") {
+      blocks.back().commands += line + "\n";
+    } else if (fence == "text ") {
+      blocks.back().expected.push_back(line);
+    }
+  }
+  return blocks;
+}
+
+/// One script: each block's output goes to a file of its own, the first failure ends it.
+std::string script_of(const std::vector<Block>& blocks, const fs::path& folder) {
+  std::string script =
+      "set -euo pipefail\nexport HOME=" + folder.string() + "\ncd \"$HOME/clone\"\n";
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    script += "exec >" + (folder / ("out." + std::to_string(i))).string() + " 2>&1\n";
+    script += blocks[i].commands;
+  }
+  return script;
+}
+
+std::string text_of(const fs::path& file) {
+  std::ostringstream text;
+  text << std::ifstream(file).rdbuf();
+  return text.str();
+}
+
+TEST(PolicyTutorial, EveryCommandDoesWhatThePageSays) {
+  const std::vector<Block> blocks =
+      blocks_of(fs::path(TROUPE_SOURCE_DIR) / "examples" / "policy_tutorial.md");
+  ASSERT_GE(blocks.size(), 4U);
+  const fs::path folder =
+      fs::temp_directory_path() / ("policy_tutorial_" + std::to_string(::getpid()));
+  fs::create_directories(folder / "clone");
+  fs::create_directory_symlink(TROUPE_BUILD_DIR, folder / "clone" / "build");
+  for (const char* name : {"examples", "configs"})
+    fs::create_directory_symlink(fs::path(TROUPE_SOURCE_DIR) / name, folder / "clone" / name);
+  std::ofstream(folder / "script") << script_of(blocks, folder);
+
+  const int status = std::system(("timeout 300 bash " + (folder / "script").string()).c_str());
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "wait status " << status;
+  for (std::size_t i = 0; i < blocks.size(); ++i) {
+    const std::string out = text_of(folder / ("out." + std::to_string(i)));
+    std::size_t at = 0;
+    for (const std::string& line : blocks[i].expected) {
+      const std::size_t found = out.find(line, at);
+      EXPECT_NE(found, std::string::npos)
+          << "after\n"
+          << blocks[i].commands << "there is no \"" << line << "\" in\n"
+          << out;
+      if (found != std::string::npos) at = found + line.size();
+    }
+    if (HasFailure()) {
+      ADD_FAILURE() << "block " << i << " printed\n" << out;
+      break;
+    }
+  }
+  fs::remove_all(folder);
+}
+
+} // namespace
+} // namespace troupe::test
