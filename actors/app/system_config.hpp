@@ -122,7 +122,8 @@ struct SystemConfig {
   std::vector<RankGroupConfig> ranks; ///< Never empty, names distinct, file order.
   CostModelConfig cost_model;
   LimitsConfig limits;
-  std::string policies_file; ///< Resolved; "" = the compiled-in set.
+  std::string policies_file;  ///< Resolved; "" = the compiled-in set.
+  std::string control_socket; ///< Resolved; "" = OUTPUT.sock.
   LedgerConfig ledger;
   JournalConfig journal;
   MetricsConfig metrics;
