@@ -267,7 +267,7 @@ TROUPE_INSPECT(ProbationSpec, x.window_us, x.requests_min, x.ttft_p95_permille, 
                x.goodput_permille, x.preemptions_permille)
 TROUPE_INSPECT(PolicySet, x.epoch, x.name, x.text, x.file, x.kinds, x.libraries, x.probation,
                x.shadow, x.canary, x.canary_permille)
-TROUPE_INSPECT(SwapPrepare, x.set, x.drop_after_us)
+TROUPE_INSPECT(SwapPrepare, x.set, x.drop_after_us, x.is_live)
 TROUPE_INSPECT(Prepared, x.stage, x.epoch, x.ok, x.reason)
 TROUPE_INSPECT(SwapCommit, x.epoch)
 TROUPE_INSPECT(Committed, x.stage, x.epoch)

@@ -7,7 +7,9 @@
 
 #include "schedulers/stage/effects.hpp"
 
+#include <array>
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -24,6 +26,18 @@ struct DecisionCount {
   std::string policy;
   sched::Reason reason = sched::Reason::unset;
   std::int64_t count = 0;
+};
+
+/// A decision as a person may want to see it while it is fresh.
+struct RecentDecision {
+  std::string stage;
+  std::string kind;
+  std::string policy;
+  sched::Reason reason = sched::Reason::unset;
+  PolicyEpoch epoch{};
+  RequestRef ref; ///< Zero for decisions about many.
+  RankRef rank;   ///< Chosen, or the rank a step or pack is for.
+  std::int64_t value = 0;
 };
 
 /// What a shell has published of its stage so far.
@@ -55,8 +69,12 @@ public:
   /// Counts the decisions among `effects`.
   void count_decisions(const sched::Effects& effects);
   std::vector<DecisionCount> decisions() const;
+  /// The last few, oldest first; `stage` is empty.
+  std::vector<RecentDecision> recent() const;
 
 private:
+  static constexpr std::size_t kRecent = 4;
+
   static void gain(std::int64_t now, std::int64_t& before, std::atomic<std::int64_t>& total) {
     if (now == before) return;
     total += now - before;
@@ -65,6 +83,8 @@ private:
 
   mutable std::mutex mutex_; ///< Of decisions_: a reader comes once in seconds.
   std::map<std::tuple<std::string, std::string, sched::Reason>, std::int64_t> decisions_;
+  std::array<RecentDecision, kRecent> recent_;
+  std::size_t recent_next_ = 0;
 };
 
 /// One entry a stage, made when its name is first asked for. Thread: any.
@@ -72,6 +92,8 @@ class StageTable {
 public:
   std::shared_ptr<StageTotals> of(const std::string& stage);
   std::map<std::string, std::shared_ptr<StageTotals>> all() const;
+  /// The last decisions of every stage, by stage.
+  std::vector<RecentDecision> recent() const;
 
 private:
   mutable std::mutex mutex_;

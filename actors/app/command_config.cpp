@@ -2,8 +2,8 @@
 
 #include "actors/app/commands.hpp"
 #include "actors/app/config_loader.hpp"
+#include "actors/app/control_documents.hpp"
 #include "actors/app/job_setup.hpp"
-#include "actors/app/response_body.hpp"
 
 #include <cstdio>
 
@@ -11,55 +11,53 @@ namespace troupe::app {
 
 namespace {
 
-std::string errors_json(const std::vector<ConfigError>& errors) {
-  std::string out = errors.empty() ? R"({"ok":true,"errors":[)" : R"({"ok":false,"errors":[)";
-  for (const ConfigError& error : errors) {
-    if (&error != errors.data()) {
-      out += ",";
-    }
-    out += R"({"file":)" + json_string(error.file);
-    out += R"(,"line":)" + std::to_string(error.line);
-    out += R"(,"key":)" + json_string(error.key);
-    out += R"(,"message":)" + json_string(error.message) + "}";
+int refuse(const ConfigArguments& arguments, const std::vector<ConfigError>& errors) {
+  if (!arguments.common.json) return fail(kExitRefused, error_lines(errors));
+  std::puts(check_document(errors).c_str());
+  return kExitRefused;
+}
+
+int say_valid(const ConfigArguments& arguments, const char* what) {
+  if (arguments.common.json) {
+    std::puts(check_document({}).c_str());
+  } else if (!arguments.common.quiet) {
+    std::fprintf(stderr, "troupe: %s: valid%s\n", arguments.file.c_str(), what);
   }
-  return out + "]}";
+  return kExitDone;
+}
+
+/// A policy file in place of a system file: it is known what was meant.
+int take_policy_file(const ConfigArguments& arguments, const sched::PolicyRegistry& registry) {
+  if (!arguments.show) {
+    const PolicyOutcome outcome = load_policy_file(arguments.file, registry);
+    return outcome.ok() ? say_valid(arguments, ", as a policy file")
+                        : refuse(arguments, outcome.errors);
+  }
+  return refuse(arguments,
+                {{arguments.file, 0, "",
+                  "this is a policy file, expected a system file; `troupe policy check " +
+                      arguments.file + "` shows what it comes to"}});
 }
 
 } // namespace
 
 int command_config(const ConfigArguments& arguments) {
+  const auto registry = program_policies();
+  if (is_policy_file(arguments.file, *registry)) return take_policy_file(arguments, *registry);
   ConfigOutcome outcome = load_system_config(arguments.file, arguments.common.sets);
   if (outcome.ok() && !outcome.config.policies_file.empty()) {
-    sched::PolicyRegistry registry;
-    sched::register_builtin_policies(registry);
-    outcome.errors = load_policy_file(outcome.config.policies_file, registry).errors;
+    outcome.errors = load_policy_file(outcome.config.policies_file, *registry).errors;
   }
   if (outcome.ok()) {
     if (const Status roles = check_roles(outcome.config); !roles.ok()) {
       outcome.errors.push_back({arguments.file, 0, "rank", roles.error().message});
     }
   }
-  const bool is_json = arguments.common.json;
-  if (!outcome.ok()) {
-    if (is_json) {
-      std::puts(errors_json(outcome.errors).c_str());
-    }
-    if (is_json) {
-      return kExitRefused;
-    }
-    return fail(kExitRefused, error_lines(outcome.errors));
-  }
-  if (!arguments.show) {
-    if (is_json) {
-      std::puts(errors_json({}).c_str());
-    }
-    if (!is_json && !arguments.common.quiet) {
-      std::fprintf(stderr, "troupe: %s: valid\n", arguments.file.c_str());
-    }
-    return kExitDone;
-  }
-  const std::string text = is_json ? show_system_config_json(outcome.config, outcome.given) + "\n"
-                                   : show_system_config(outcome.config, outcome.given);
+  if (!outcome.ok()) return refuse(arguments, outcome.errors);
+  if (!arguments.show) return say_valid(arguments, "");
+  const std::string text = arguments.common.json
+                               ? show_system_config_json(outcome.config, outcome.given) + "\n"
+                               : show_system_config(outcome.config, outcome.given);
   std::fputs(text.c_str(), stdout);
   return kExitDone;
 }

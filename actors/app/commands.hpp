@@ -102,6 +102,23 @@ struct PolicyTestArguments {
   std::string digest;
 };
 
+struct PolicyArguments {
+  CommonArguments common;
+  std::string verb;    ///< "show", "check", "diff", "swap", "shadow", "canary", ...
+  std::string connect; ///< Path of a control socket; "" = the one in the working directory.
+  std::string file;    ///< Of check, diff, swap.
+  std::string other;   ///< Of diff; "" = the live set.
+  std::string kind;    ///< Of shadow, canary.
+  std::string policy;  ///< Of shadow, canary; "off" takes it away.
+  double share = 0.0;  ///< Of canary; 0 = as it is.
+};
+
+struct TopArguments {
+  CommonArguments common;
+  std::string connect;    ///< As above.
+  std::int64_t count = 0; ///< Times to show it; 0 = until the system ends.
+};
+
 struct SimArguments {
   CommonArguments common;
   std::string file;
@@ -132,6 +149,8 @@ int command_sim(const SimArguments& arguments);
 int command_explain(const ExplainArguments& arguments);
 int command_policy_new(const PolicyNewArguments& arguments);
 int command_policy_test(const PolicyTestArguments& arguments);
+int command_policy(const PolicyArguments& arguments);
+int command_top(const TopArguments& arguments);
 
 /// `batch --check`: validates the input and writes nothing but the bad lines to standard output.
 int check_batch_input(const BatchArguments& arguments);

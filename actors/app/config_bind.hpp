@@ -26,6 +26,9 @@ ConfigOutcome bind_system_config(const ConfigNode& root);
 /// Reads a whole policy file.
 PolicyOutcome bind_policy_set(const ConfigNode& root, const sched::PolicyRegistry& registry);
 
+/// Whether a file has what only a policy file has: a table of a kind, or a name alone. Pure.
+bool looks_like_policy_file(const ConfigNode& root, const sched::PolicyRegistry& registry);
+
 /// "; did you mean "x"?", or the valid names when none is near. Pure.
 std::string name_hint(const std::string& word, const std::set<std::string>& known);
 

@@ -123,6 +123,8 @@ void visit_tables(Config& config, Visitor& visitor) {
   visit_limits(config.limits, visitor);
   visitor.table("policies");
   visitor.path("file", config.policies_file);
+  visitor.table("control");
+  visitor.path("socket", config.control_socket);
   visitor.table("ledger");
   visitor.choice("level", config.ledger.level, {"off", "decisions"});
   visitor.path("directory", config.ledger.directory);

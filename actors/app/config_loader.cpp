@@ -285,7 +285,20 @@ PolicyOutcome parse_policy_file(std::string_view text, const std::string& name,
   if (!tree.errors.empty()) {
     return {{}, std::move(tree.errors)};
   }
-  return bind_policy_set(tree.root, registry);
+  PolicyOutcome outcome = bind_policy_set(tree.root, registry);
+  if (outcome.ok()) {
+    outcome.set.text = text;
+    outcome.set.file = name;
+  }
+  return outcome;
+}
+
+bool is_policy_file(const std::string& path, const sched::PolicyRegistry& registry) {
+  std::vector<ConfigError> errors;
+  const std::optional<std::string> text = read_file(path, errors);
+  if (!text) return false;
+  const TreeOutcome tree = parse_tree(*text, path);
+  return tree.errors.empty() && looks_like_policy_file(tree.root, registry);
 }
 
 SimOutcome load_sim_file(const std::string& path, const sched::PolicyRegistry& registry) {

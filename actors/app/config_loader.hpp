@@ -61,9 +61,13 @@ struct PolicyOutcome {
 /// Reads a policy file and checks it against `registry`: kinds, names and options.
 PolicyOutcome load_policy_file(const std::string& path, const sched::PolicyRegistry& registry);
 
-/// The same from memory.
+/// The same from memory. `name` stands for the file in messages; paths of libraries count from its
+/// folder. The set keeps text and name.
 PolicyOutcome parse_policy_file(std::string_view text, const std::string& name,
                                 const sched::PolicyRegistry& registry);
+
+/// Whether this file, when it can be parsed, is a policy file and no system file.
+bool is_policy_file(const std::string& path, const sched::PolicyRegistry& registry);
 
 /// All errors, one a line, each as ConfigError::text().
 std::string error_lines(const std::vector<ConfigError>& errors);

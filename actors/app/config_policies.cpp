@@ -1,166 +1,188 @@
 // Policy file → PolicySet. Which kinds, names and options exist is the registry's knowledge.
 
 #include "actors/app/config_bind.hpp"
-#include "actors/app/response_body.hpp"
+#include "actors/app/policy_options.hpp"
+#include "actors/app/policy_tables.hpp"
 
-#include <charconv>
+#include <algorithm>
 
 namespace troupe::app {
 
 namespace {
 
-void flatten(const ConfigNode& table, const std::string& kind, const std::string& prefix,
-             OptionTable& options, std::vector<ConfigError>& errors);
+/// Tables of a policy file that are no kinds.
+const std::set<std::string> kOtherTables = {"canary", "library", "probation", "shadow"};
 
-/// One option. A list becomes numbered keys: filters = ["alive"] is "filters[0]"; below a table
-/// there are no lists, because its keys may be names that the user chose.
-void flatten_value(const ConfigNode& node, const std::string& kind, const std::string& name,
-                   OptionTable& options, std::vector<ConfigError>& errors) {
-  const std::string where = node.file + ":" + std::to_string(node.line);
-  switch (node.kind) {
-  case NodeKind::boolean:
-    options.set(name, {node.boolean, where});
-    break;
-  case NodeKind::integer:
-    options.set(name, {node.integer, where});
-    break;
-  case NodeKind::real:
-    options.set(name, {node.real, where});
-    break;
-  case NodeKind::text:
-    if (name != "policy") {
-      options.set(name, {node.text, where});
-    }
-    break;
-  case NodeKind::table:
-    flatten(node, kind, name + ".", options, errors);
-    break;
-  case NodeKind::array:
-    if (name.find('.') != std::string::npos) {
-      errors.push_back({node.file, node.line, kind + "." + name,
-                        "found " + node.shown() + ", expected true, false, a number or a text"});
-      break;
-    }
-    if (node.items.empty()) {
-      errors.push_back({node.file, node.line, kind + "." + name,
-                        "found an empty list; leave it out for the default"});
-    }
-    for (std::size_t i = 0; i < node.items.size(); ++i) {
-      flatten_value(node.items[i], kind, name + "[" + std::to_string(i) + "]", options, errors);
-    }
-    break;
-  default:
-    errors.push_back({node.file, node.line, kind + "." + name,
-                      "found " + node.shown() + ", expected true, false, a number or a text"});
-  }
-}
+/// Reads one file into a set; errors of all tables are collected.
+class SetReader {
+public:
+  SetReader(const ConfigNode& root, const sched::PolicyRegistry& registry, PolicyOutcome& outcome)
+      : root_(root), registry_(registry), outcome_(outcome), known_(registry.kinds()) {}
 
-/// Options below a kind become flat keys: [queue.wait_bound] max_us is "wait_bound.max_us".
-void flatten(const ConfigNode& table, const std::string& kind, const std::string& prefix,
-             OptionTable& options, std::vector<ConfigError>& errors) {
-  for (const auto& [key, node] : table.table) {
-    flatten_value(node, kind, prefix + key, options, errors);
-  }
-}
-
-/// "FILE:LINE: KEY: text" of an option table as its parts.
-ConfigError split_message(const std::string& message, const ConfigNode& kind_node,
-                          const std::string& kind) {
-  ConfigError error{kind_node.file, kind_node.line, kind, message};
-  const std::string place = kind_node.file + ":";
-  if (message.rfind(place, 0) != 0) {
-    if (message.rfind(kind + ".", 0) == 0 || message.rfind(kind + ":", 0) == 0) {
-      const std::size_t colon = message.find(": ");
-      error.key = message.substr(0, colon);
-      error.message = message.substr(colon + 2);
+  void read() {
+    read_name();
+    if (const ConfigNode* libraries = find("library")) {
+      const std::size_t before = outcome_.errors.size();
+      outcome_.set.libraries = read_libraries(*libraries, registry_, outcome_.errors);
+      libraries_fail_ = outcome_.errors.size() != before;
     }
-    return error;
+    if (const ConfigNode* probation = find("probation")) {
+      outcome_.set.probation = read_probation(*probation, outcome_.errors);
+    }
+    read_shadow();
+    read_canary();
+    for (const auto& [key, node] : root_.table) {
+      if (key == "name" || kOtherTables.contains(key)) continue;
+      read_kind(key, node, "", outcome_.set.kinds);
+    }
   }
-  const char* begin = message.data() + place.size();
-  const char* end = message.data() + message.size();
-  const auto [rest, failed] = std::from_chars(begin, end, error.line);
-  const std::size_t key_at = static_cast<std::size_t>(rest - message.data()) + 2;
-  const std::size_t key_end = message.find(": ", key_at);
-  if (failed != std::errc{} || key_end == std::string::npos) {
-    return error;
-  }
-  error.key = message.substr(key_at, key_end - key_at);
-  error.message = message.substr(key_end + 2);
-  return error;
-}
 
-void bind_kind(const std::string& kind, const ConfigNode& node,
-               const sched::PolicyRegistry& registry, PolicyOutcome& outcome) {
-  sched::PolicySpec spec{registry.default_name(kind), OptionTable(kind)};
-  const ConfigNode* policy = nullptr;
-  if (const auto at = node.table.find("policy"); at != node.table.end()) {
-    policy = &at->second;
+private:
+  const ConfigNode* find(const char* key) const {
+    const auto at = root_.table.find(key);
+    return at == root_.table.end() ? nullptr : &at->second;
   }
-  if (policy != nullptr && policy->kind != NodeKind::text) {
-    outcome.errors.push_back({policy->file, policy->line, kind + ".policy",
-                              "found " + policy->shown() + ", expected the name of a policy" +
-                                  name_hint("", registry.names(kind))});
-    return;
+
+  void fail(const ConfigNode& node, const std::string& key, std::string message) {
+    outcome_.errors.push_back({node.file, node.line, key, std::move(message)});
   }
-  if (policy != nullptr) {
-    spec.policy = policy->text;
+
+  void read_name() {
+    const ConfigNode* name = find("name");
+    if (name == nullptr) {
+      outcome_.errors.push_back(
+          {root_.file, 0, "name",
+           "it is missing; a policy file begins with name = \"...\", so that an emptied file is "
+           "never applied"});
+    } else if (name->kind != NodeKind::text || name->text.empty()) {
+      fail(*name, "name", "found " + name->shown() + ", expected a text, not empty");
+    } else {
+      outcome_.set.name = name->text;
+    }
   }
-  if (!registry.names(kind).contains(spec.policy)) {
-    outcome.errors.push_back({policy->file, policy->line, kind + ".policy",
-                              "found " + policy->shown() + ", expected a policy of this kind" +
-                                  name_hint(spec.policy, registry.names(kind))});
-    return;
+
+  void read_shadow() {
+    const ConfigNode* shadow = find("shadow");
+    if (shadow == nullptr) return;
+    if (shadow->kind != NodeKind::table) {
+      return fail(*shadow, "shadow", "found " + shadow->shown() + ", expected [shadow.KIND]");
+    }
+    for (const auto& [kind, node] : shadow->table)
+      read_kind(kind, node, "shadow.", outcome_.set.shadow);
   }
-  const std::size_t errors_before = outcome.errors.size();
-  flatten(node, kind, "", spec.options, outcome.errors);
-  if (outcome.errors.size() != errors_before) {
-    return;
+
+  void read_canary() {
+    const ConfigNode* canary = find("canary");
+    if (canary == nullptr) return;
+    if (canary->kind != NodeKind::table) {
+      return fail(*canary, "canary",
+                  "found " + canary->shown() +
+                      ", expected [canary] with a share and [canary.KIND]");
+    }
+    outcome_.set.canary_permille = read_canary_share(*canary, outcome_.errors);
+    const std::size_t tables = canary->table.size() - canary->table.count("share");
+    if (tables == 0) {
+      fail(*canary, "canary",
+           "found a share and no kind, expected a table [canary.KIND] too; add one, or leave "
+           "[canary] out");
+    }
+    for (const auto& [kind, node] : canary->table) {
+      if (kind == "share") continue;
+      if (known_.contains(kind) && !sched::has_canary(kind)) {
+        fail(node, "canary." + kind,
+             "this kind decides for many requests at once, so a share of the sessions cannot have "
+             "a policy of its own; kinds that can:" +
+                 canary_kinds());
+        continue;
+      }
+      read_kind(kind, node, "canary.", outcome_.set.canary);
+    }
   }
-  sched::PolicySet alone;
-  alone.kinds.emplace(kind, spec);
-  const auto built = registry.build(kind, alone);
-  if (!built) {
-    outcome.errors.push_back(split_message(built.error().message, node, kind));
-    return;
+
+  std::string canary_kinds() const {
+    std::string out;
+    for (const std::string& kind : known_) {
+      if (sched::has_canary(kind)) out += " " + kind;
+    }
+    return out;
   }
-  outcome.set.kinds.emplace(kind, std::move(spec));
-}
+
+  /// @param section  "", "shadow." or "canary."
+  void read_kind(const std::string& kind, const ConfigNode& node, const std::string& section,
+                 std::map<std::string, sched::PolicySpec>& into) {
+    const std::string path = section + kind;
+    if (!known_.contains(kind)) {
+      std::set<std::string> valid = known_;
+      if (section.empty()) valid.insert(kOtherTables.begin(), kOtherTables.end());
+      if (section == "canary.") {
+        std::erase_if(valid, [](const std::string& one) { return !sched::has_canary(one); });
+        valid.insert("share");
+      }
+      return fail(node, path, "unknown kind of policy" + name_hint(kind, valid));
+    }
+    if (node.kind != NodeKind::table) {
+      return fail(node, path, "found " + node.shown() + ", expected a table [" + path + "]");
+    }
+    sched::PolicySpec spec{registry_.default_name(kind), OptionTable(kind)};
+    if (!read_policy_name(kind, node, path, spec.policy)) return;
+    ConfigNode options = node;
+    options.table.erase("policy");
+    if (!read_options(options, path, spec.options, outcome_.errors)) return;
+    const auto built = registry_.build(kind, spec, outcome_.set.libraries);
+    if (!built.ok()) {
+      outcome_.errors.push_back(option_error(built.error().message, node, kind, path));
+      return;
+    }
+    into.emplace(kind, std::move(spec));
+  }
+
+  /// False when it is not the name of a policy of this kind.
+  bool read_policy_name(const std::string& kind, const ConfigNode& node, const std::string& path,
+                        std::string& policy) {
+    const auto at = node.table.find("policy");
+    if (at == node.table.end()) return true;
+    const ConfigNode& value = at->second;
+    const std::set<std::string> names = registry_.names(kind, outcome_.set.libraries);
+    if (value.kind != NodeKind::text) {
+      fail(value, path + ".policy",
+           "found " + value.shown() + ", expected the name of a policy" + name_hint("", names));
+      return false;
+    }
+    policy = value.text;
+    if (names.contains(policy)) return true;
+    // It may stand in a library that was refused: that is the one cause.
+    if (!libraries_fail_) {
+      fail(value, path + ".policy",
+           "found " + value.shown() + ", expected a policy of this kind" +
+               name_hint(policy, names));
+    }
+    return false;
+  }
+
+  const ConfigNode& root_;
+  const sched::PolicyRegistry& registry_;
+  PolicyOutcome& outcome_;
+  const std::set<std::string> known_; ///< Kinds.
+  bool libraries_fail_ = false;
+};
 
 } // namespace
 
 PolicyOutcome bind_policy_set(const ConfigNode& root, const sched::PolicyRegistry& registry) {
   PolicyOutcome outcome;
-  const auto name = root.table.find("name");
-  if (name == root.table.end()) {
-    outcome.errors.push_back({root.file, 0, "name",
-                              "it is missing; a policy file begins with name = \"...\", so that an "
-                              "emptied file is never applied"});
-  } else if (name->second.kind != NodeKind::text || name->second.text.empty()) {
-    outcome.errors.push_back({root.file, name->second.line, "name",
-                              "found " + name->second.shown() + ", expected a text, not empty"});
-  } else {
-    outcome.set.name = name->second.text;
-  }
-  std::set<std::string> known = registry.kinds();
-  known.insert("name");
-  for (const auto& [key, node] : root.table) {
-    if (key == "name") {
-      continue;
-    }
-    if (!known.contains(key)) {
-      outcome.errors.push_back(
-          {node.file, node.line, key, "unknown kind of policy" + name_hint(key, known)});
-    } else if (node.kind != NodeKind::table) {
-      outcome.errors.push_back({node.file, node.line, key,
-                                "found " + node.shown() + ", expected a table [" + key + "]"});
-    } else {
-      bind_kind(key, node, registry, outcome);
-    }
-  }
-  if (!outcome.ok()) {
-    outcome.set = {};
-  }
+  SetReader(root, registry, outcome).read();
+  if (!outcome.ok()) outcome.set = {};
+  std::stable_sort(outcome.errors.begin(), outcome.errors.end(),
+                   [](const ConfigError& a, const ConfigError& b) { return a.line < b.line; });
   return outcome;
+}
+
+bool looks_like_policy_file(const ConfigNode& root, const sched::PolicyRegistry& registry) {
+  const std::set<std::string> kinds = registry.kinds();
+  const bool is_empty_set = root.table.size() == 1 && root.table.contains("name");
+  return is_empty_set || std::any_of(root.table.begin(), root.table.end(), [&](const auto& entry) {
+           return kinds.contains(entry.first) || kOtherTables.contains(entry.first);
+         });
 }
 
 } // namespace troupe::app

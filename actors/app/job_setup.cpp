@@ -103,6 +103,12 @@ Status check_roles(const SystemConfig& config) {
                       prefill ? "decode" : "prefill", prefill ? "decode" : "prefill")};
 }
 
+std::shared_ptr<sched::PolicyRegistry> program_policies() {
+  auto registry = std::make_shared<sched::PolicyRegistry>();
+  sched::register_builtin_policies(*registry);
+  return registry;
+}
+
 void start_log(const std::string& level) {
   auto logger =
       std::make_shared<spdlog::logger>("troupe", std::make_shared<spdlog::sinks::stderr_sink_mt>());
@@ -128,8 +134,7 @@ Result<JobSetup> set_up(const CommonArguments& common, const std::string& model,
   }
   if (Status roles = check_roles(config); !roles.ok()) return roles.error();
 
-  auto registry = std::make_shared<sched::PolicyRegistry>();
-  sched::register_builtin_policies(*registry);
+  const auto registry = program_policies();
   setup.registry = registry;
   if (!config.policies_file.empty()) {
     PolicyOutcome set = load_policy_file(config.policies_file, *registry);

@@ -34,6 +34,9 @@ struct JobSetup {
 Result<JobSetup> set_up(const CommonArguments& common, const std::string& model,
                         const std::string& policies);
 
+/// Every policy that this program knows: those that are built in.
+std::shared_ptr<sched::PolicyRegistry> program_policies();
+
 /// A system must be able to prefill and to decode.
 Status check_roles(const SystemConfig& config);
 

@@ -131,7 +131,8 @@ struct SystemConfig {
   CostModelConfig cost_model;
   ExpertsConfig experts;
   LimitsConfig limits;
-  std::string policies_file; ///< Resolved; "" = the compiled-in set.
+  std::string policies_file;  ///< Resolved; "" = the compiled-in set.
+  std::string control_socket; ///< Resolved; "" = OUTPUT.sock.
   LedgerConfig ledger;
   JournalConfig journal;
   MetricsConfig metrics;

@@ -55,6 +55,8 @@ public:
     add_explain();
     add_policy_new();
     add_policy_test();
+    add_policy();
+    add_top();
   }
 
   int run(int argc, char** argv) {
@@ -266,8 +268,11 @@ private:
   /// `troupe policy`, which holds what the SDK and what a running system offers.
   CLI::App* policy_group() {
     if (CLI::App* group = app_.get_subcommand_no_throw("policy")) return group;
-    CLI::App* group = app_.add_subcommand("policy", "Policies of your own");
-    group->footer("Example:\n  troupe policy test build/libmine.so");
+    CLI::App* group =
+        app_.add_subcommand("policy", "Policy files, those of a running system, and your own");
+    group->footer("Example:\n  troupe policy swap configs/policies/latency.toml --connect "
+                  "results.jsonl.sock\n\n`troupe batch` prints the path of its control socket at "
+                  "the start.");
     group->require_subcommand(1);
     return group;
   }
@@ -307,6 +312,66 @@ private:
     sub->add_flag("--child", a.is_child)->group("");
     sub->add_option("--digest", a.digest)->group("");
     sub->callback([this] { run_ = [this] { return command_policy_test(policy_test_); }; });
+  }
+
+  static void add_connect(CLI::App* sub, std::string& connect) {
+    sub->add_option("--connect", connect,
+                    "Control socket of the running system; default: the one in this folder")
+        ->type_name("SOCKET");
+  }
+
+  /// One verb of `troupe policy`; the caller adds what is its own.
+  CLI::App* add_verb(CLI::App* group, const char* verb, const char* about, const char* example) {
+    CLI::App* sub = group->add_subcommand(verb, about);
+    sub->footer(std::string("Example:\n  troupe policy ") + example);
+    add_connect(sub, policy_.connect);
+    sub->add_flag("--json", policy_.common.json, "One JSON document on standard output");
+    sub->add_flag("--quiet", policy_.common.quiet, "Errors only");
+    sub->callback([this, verb] {
+      policy_.verb = verb;
+      run_ = [this] { return command_policy(policy_); };
+    });
+    return sub;
+  }
+
+  void add_policy() {
+    PolicyArguments& a = policy_;
+    CLI::App* group = policy_group();
+    add_verb(group, "show", "What is live, its shadow and its canary", "show");
+    add_verb(group, "history", "The sets that were live, and why", "history --json");
+    add_verb(group, "promote", "Ends the probation of the live set as passed", "promote");
+    add_verb(group, "rollback", "Back to the last set that passed", "rollback");
+    CLI::App* check = add_verb(group, "check", "Checks a file, shows what it comes to",
+                               "check configs/policies/latency.toml");
+    CLI::App* diff = add_verb(group, "diff", "Where two files differ, or a file and the live set",
+                              "diff configs/policies/default.toml mine.toml");
+    CLI::App* swap = add_verb(group, "swap", "Makes a file the live set, on every stage or on none",
+                              "swap configs/policies/latency.toml");
+    for (CLI::App* sub : {check, diff, swap})
+      sub->add_option("file", a.file, "Policy file")->type_name("FILE")->required();
+    diff->add_option("other", a.other, "Policy file; default: the live set")->type_name("FILE");
+    CLI::App* shadow = add_verb(group, "shadow", "Asks a policy the same questions; it never acts",
+                                "shadow decode_balancer least_count");
+    CLI::App* canary = add_verb(group, "canary", "Lets a policy decide for some of the sessions",
+                                "canary prefill_router two_choices --share 0.05");
+    for (CLI::App* sub : {shadow, canary}) {
+      sub->add_option("kind", a.kind, "Kind of policy")->type_name("KIND")->required();
+      sub->add_option("policy", a.policy, "Its name, or off")->type_name("POLICY|off")->required();
+    }
+    canary->add_option("--share", a.share, "Of the sessions; default: as it is")
+        ->check(CLI::Range(0.001, 1.0))
+        ->type_name("S");
+  }
+
+  void add_top() {
+    CLI::App* sub = app_.add_subcommand("top", "A running system in the terminal, once a second");
+    sub->footer("Example:\n  troupe top --connect results.jsonl.sock");
+    add_connect(sub, top_.connect);
+    sub->add_option("--count", top_.count, "Times; default: until the system ends")
+        ->check(CLI::Range(1, 1'000'000'000))
+        ->type_name("N");
+    sub->add_flag("--json", top_.common.json, "One JSON object a second");
+    sub->callback([this] { run_ = [this] { return command_top(top_); }; });
   }
 
   std::set<std::string> names() const {
@@ -422,6 +487,8 @@ private:
   ExplainArguments explain_;
   PolicyNewArguments policy_new_;
   PolicyTestArguments policy_test_;
+  PolicyArguments policy_;
+  TopArguments top_;
 };
 
 } // namespace

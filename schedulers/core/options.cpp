@@ -59,10 +59,27 @@ std::size_t distance(const std::string& a, const std::string& b) {
 
 } // namespace
 
-const OptionValue* OptionTable::find(const std::string& key) {
+const std::pair<const std::string, OptionValue>*
+OptionTable::first_below(const std::string& begin) const {
+  const auto at = values_.lower_bound(begin);
+  return at != values_.end() && at->first.compare(0, begin.size(), begin) == 0 ? &*at : nullptr;
+}
+
+const OptionValue* OptionTable::find(const std::string& key, const std::string& expected) {
   known_.insert(key);
+  for (const char* mark : {"[", "."}) {
+    const auto* below = first_below(key + mark);
+    if (below == nullptr) continue;
+    known_.insert(below->first);
+    fail(below->second, key, ErrorCode::bad_argument,
+         std::string("found a ") + (*mark == '[' ? "list" : "table") + ", expected " + expected);
+  }
   const auto found = values_.find(key);
   return found == values_.end() ? nullptr : &found->second;
+}
+
+void OptionTable::report_default(const std::string& key, OptionValue value) {
+  if (defaults_) defaults_->emplace(key, std::move(value));
 }
 
 void OptionTable::fail(const OptionValue& at, const std::string& key, ErrorCode code,
@@ -75,19 +92,25 @@ void OptionTable::fail(const OptionValue& at, const std::string& key, ErrorCode 
 
 std::int64_t OptionTable::integer(const std::string& key, std::int64_t fallback,
                                   std::int64_t lowest, std::int64_t highest) {
-  const OptionValue* found = find(key);
-  if (found == nullptr) return fallback;
+  const std::string expected =
+      "a whole number from " + std::to_string(lowest) + " to " + std::to_string(highest);
+  const OptionValue* found = find(key, expected);
+  if (found == nullptr) {
+    if (lowest <= fallback && fallback <= highest) report_default(key, {fallback, {}});
+    return fallback;
+  }
   const auto* number = std::get_if<std::int64_t>(&found->value);
   if (number != nullptr && *number >= lowest && *number <= highest) return *number;
-  fail(*found, key, ErrorCode::bad_argument,
-       "found " + shown(*found) + ", expected a whole number from " + std::to_string(lowest) +
-           " to " + std::to_string(highest));
+  fail(*found, key, ErrorCode::bad_argument, "found " + shown(*found) + ", expected " + expected);
   return fallback;
 }
 
 bool OptionTable::boolean(const std::string& key, bool fallback) {
-  const OptionValue* found = find(key);
-  if (found == nullptr) return fallback;
+  const OptionValue* found = find(key, "true or false");
+  if (found == nullptr) {
+    report_default(key, {fallback, {}});
+    return fallback;
+  }
   if (const auto* flag = std::get_if<bool>(&found->value)) return *flag;
   fail(*found, key, ErrorCode::bad_argument, "found " + shown(*found) + ", expected true or false");
   return fallback;
@@ -112,8 +135,11 @@ double OptionTable::number(const std::string& key, double fallback, double lowes
 }
 
 std::string OptionTable::text(const std::string& key, const std::string& fallback) {
-  const OptionValue* found = find(key);
-  if (found == nullptr) return fallback;
+  const OptionValue* found = find(key, "a text in quotes");
+  if (found == nullptr) {
+    report_default(key, {fallback, {}});
+    return fallback;
+  }
   if (const auto* words = std::get_if<std::string>(&found->value)) return *words;
   fail(*found, key, ErrorCode::bad_argument,
        "found " + shown(*found) + ", expected a text in quotes");
@@ -122,23 +148,32 @@ std::string OptionTable::text(const std::string& key, const std::string& fallbac
 
 std::size_t OptionTable::choice(const std::string& key, std::size_t fallback,
                                 std::span<const std::string_view> names) {
-  const OptionValue* found = find(key);
-  if (found == nullptr) return fallback;
-  std::string valid;
-  const auto* word = std::get_if<std::string>(&found->value);
-  for (std::size_t i = 0; i < names.size(); ++i) {
-    if (word != nullptr && *word == names[i]) return i;
-    valid += (i == 0 ? "" : ", ") + ('"' + std::string(names[i]) + '"');
+  std::string expected = "one of ";
+  for (std::size_t i = 0; i < names.size(); ++i)
+    expected += (i == 0 ? "" : ", ") + ('"' + std::string(names[i]) + '"');
+  const OptionValue* found = find(key, expected);
+  if (found == nullptr) {
+    if (fallback < names.size()) report_default(key, {std::string(names[fallback]), {}});
+    return fallback;
   }
-  fail(*found, key, ErrorCode::bad_argument,
-       "found " + shown(*found) + ", expected one of " + valid);
+  if (const auto* word = std::get_if<std::string>(&found->value)) {
+    const auto at = std::find(names.begin(), names.end(), *word);
+    if (at != names.end()) return static_cast<std::size_t>(at - names.begin());
+  }
+  fail(*found, key, ErrorCode::bad_argument, "found " + shown(*found) + ", expected " + expected);
   return fallback;
 }
 
 std::int64_t OptionTable::thousandths(const std::string& key, std::int64_t fallback,
                                       std::int64_t lowest, std::int64_t highest) {
-  const OptionValue* found = find(key);
-  if (found == nullptr) return fallback;
+  const std::string expected = "a number from " + decimal(lowest) + " to " + decimal(highest);
+  const OptionValue* found = find(key, expected);
+  if (found == nullptr) {
+    if (lowest <= fallback && fallback <= highest) {
+      report_default(key, {static_cast<double>(fallback) / 1000.0, {}});
+    }
+    return fallback;
+  }
   double real = std::numeric_limits<double>::quiet_NaN();
   if (const auto* number = std::get_if<std::int64_t>(&found->value)) {
     real = static_cast<double>(*number);
@@ -150,19 +185,22 @@ std::int64_t OptionTable::thousandths(const std::string& key, std::int64_t fallb
       real * 1000.0 <= static_cast<double>(highest) + 0.5) {
     return std::clamp<std::int64_t>(std::llround(real * 1000.0), lowest, highest);
   }
-  fail(*found, key, ErrorCode::bad_argument,
-       "found " + shown(*found) + ", expected a number from " + decimal(lowest) + " to " +
-           decimal(highest));
+  fail(*found, key, ErrorCode::bad_argument, "found " + shown(*found) + ", expected " + expected);
   return fallback;
 }
 
 std::map<std::string, std::int64_t> OptionTable::thousandths_below(const std::string& prefix,
                                                                    std::int64_t lowest,
                                                                    std::int64_t highest) {
+  constexpr const char* kExpected = ", expected a table of names and numbers, as in { a = 2 }";
   std::map<std::string, std::int64_t> read;
-  if (const OptionValue* found = find(prefix)) {
-    fail(*found, prefix, ErrorCode::bad_argument,
-         "found " + shown(*found) + ", expected a table of names and numbers");
+  known_.insert(prefix);
+  if (const auto found = values_.find(prefix); found != values_.end()) {
+    fail(found->second, prefix, ErrorCode::bad_argument,
+         "found " + shown(found->second) + kExpected);
+  }
+  if (const auto* entry = first_below(prefix + "[")) {
+    fail(entry->second, prefix, ErrorCode::bad_argument, std::string("found a list") + kExpected);
   }
   const std::string begin = prefix + ".";
   for (const auto& [key, value] : values_) {
@@ -172,26 +210,63 @@ std::map<std::string, std::int64_t> OptionTable::thousandths_below(const std::st
   return read;
 }
 
+std::size_t OptionTable::list_size(const std::string& key, const std::string& form) {
+  known_.insert(key);
+  const std::string expected = ", expected a list, as in " + key + " = " + form;
+  if (const auto found = values_.find(key); found != values_.end()) {
+    fail(found->second, key, ErrorCode::bad_argument, "found " + shown(found->second) + expected);
+  }
+  if (const auto* member = first_below(key + ".")) {
+    fail(member->second, key, ErrorCode::bad_argument, "found a table" + expected);
+  }
+  std::size_t size = 0;
+  while (first_below(key + "[" + std::to_string(size) + "]") != nullptr)
+    ++size;
+  return size;
+}
+
+std::size_t OptionTable::tables_size(const std::string& key, const std::string& form) {
+  const std::size_t size = list_size(key, form);
+  for (std::size_t i = 0; i < size; ++i) {
+    const std::string entry = key + "[" + std::to_string(i) + "]";
+    const auto* first = first_below(entry);
+    if (first->first.compare(0, entry.size() + 1, entry + ".") == 0) continue;
+    fail(first->second, entry, ErrorCode::bad_argument,
+         "found " + (first->first == entry ? shown(first->second) : "a list") +
+             ", expected a table, as in " + key + " = " + form);
+  }
+  return size;
+}
+
 Status OptionTable::finish() const {
   if (first_error_.code != ErrorCode::ok) return Status(first_error_);
   for (const auto& [key, value] : values_) {
     if (known_.count(key) != 0) continue;
     const std::string place = value.where.empty() ? "" : value.where + ": ";
     const std::string path = name_.empty() ? key : name_ + "." + key;
-    std::string message = place + path + ": unknown key";
-    const std::string near = nearest_name(key, known_);
-    if (!near.empty()) {
-      message += "; did you mean \"" + near + "\"?";
-    } else if (known_.empty()) {
-      message += "; this table takes no options";
-    } else {
-      message += "; valid:";
-      for (const std::string& known : known_)
-        message += " " + known;
+    const std::string members = known_below(key + ".");
+    if (members.empty()) {
+      return Status(ErrorCode::unknown_key, place + path + ": unknown key" + known_hint(key));
     }
-    return Status(ErrorCode::unknown_key, message);
+    return Status(ErrorCode::bad_argument, place + path + ": found " + shown(value) +
+                                               ", expected a table with the keys" + members);
   }
   return {};
+}
+
+std::string OptionTable::known_below(const std::string& begin) const {
+  std::string members;
+  for (auto at = known_.lower_bound(begin);
+       at != known_.end() && at->compare(0, begin.size(), begin) == 0; ++at)
+    members.append(" ").append(*at, begin.size());
+  return members;
+}
+
+std::string OptionTable::known_hint(const std::string& key) const {
+  const std::string near = nearest_name(key, known_);
+  if (!near.empty()) return "; did you mean \"" + near + "\"?";
+  if (known_.empty()) return "; this table takes no options";
+  return "; valid:" + known_below("");
 }
 
 std::string nearest_name(const std::string& word, const std::set<std::string>& known) {

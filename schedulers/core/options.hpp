@@ -9,10 +9,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <set>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 
 namespace troupe {
@@ -53,6 +55,16 @@ public:
   std::map<std::string, std::int64_t> thousandths_below(const std::string& prefix,
                                                         std::int64_t lowest, std::int64_t highest);
 
+  /// How many entries the list `key` has: they are the keys "KEY[0]", "KEY[1]", ... A value or a
+  /// table in its place is remembered as the table's error; `form` shows what was expected.
+  std::size_t list_size(const std::string& key, const std::string& form);
+  /// The same for a list of tables, whose entries are "KEY[0].MEMBER".
+  std::size_t tables_size(const std::string& key, const std::string& form);
+
+  /// From now on getters put the fallbacks of absent keys there, those that a file could hold.
+  using Defaults = std::map<std::string, OptionValue>;
+  void report_defaults_to(std::shared_ptr<Defaults> defaults) { defaults_ = std::move(defaults); }
+
   /// The first error of all getters, or an unread key, or ok.
   Status finish() const;
 
@@ -60,12 +72,22 @@ public:
   const std::map<std::string, OptionValue>& values() const noexcept { return values_; }
 
 private:
-  const OptionValue* find(const std::string& key);
+  /// The value of `key`; a list or table in its place is an error that names `expected`.
+  const OptionValue* find(const std::string& key, const std::string& expected);
+  /// First of the keys that begin with `begin`, or none.
+  const std::pair<const std::string, OptionValue>* first_below(const std::string& begin) const;
+  /// The known keys that begin with `begin`, without it, each behind a blank.
+  std::string known_below(const std::string& begin) const;
+  /// What to do about a key that is not known.
+  std::string known_hint(const std::string& key) const;
   void fail(const OptionValue& at, const std::string& key, ErrorCode code,
             const std::string& message);
 
+  void report_default(const std::string& key, OptionValue value);
+
   std::string name_;
   std::map<std::string, OptionValue> values_;
+  std::shared_ptr<Defaults> defaults_; ///< Null: nobody asks.
   std::set<std::string> known_;
   Error first_error_;
 };

@@ -54,9 +54,7 @@ PolicyRegistry::build(const std::string& kind, const PolicySpec& spec,
   if (factory != of_kind->second.end()) return factory->second(std::move(options));
   std::set<std::string> valid = names(kind);
   for (const LibrarySpec& library : libraries) {
-    if (!source_) {
-      return {ErrorCode::bad_argument, library.path + ": no library can be loaded here"};
-    }
+    if (!source_) return {check_library(library).error()};
     auto found = source_->find(library, kind, name);
     if (!found.ok()) return found.error();
     if (*found) return (*found)(std::move(options));
@@ -73,6 +71,9 @@ std::unique_ptr<Policy> PolicyRegistry::build_default(const std::string& kind) c
 }
 
 Status PolicyRegistry::check(const PolicySet& set) const {
+  for (const LibrarySpec& library : set.libraries) {
+    if (Status good = check_library(library); !good.ok()) return good;
+  }
   for (const auto* specs : {&set.kinds, &set.shadow, &set.canary}) {
     for (const auto& [kind, spec] : *specs) {
       if (factories_.count(kind) == 0 || without_stage_.count(kind) != 0) {
@@ -117,6 +118,48 @@ std::set<std::string> PolicyRegistry::names(const std::string& kind) const {
   for (const auto& [name, factory] : found->second)
     all.insert(name);
   return all;
+}
+
+std::set<std::string> PolicyRegistry::names(const std::string& kind,
+                                            const std::vector<LibrarySpec>& libraries) const {
+  std::set<std::string> all = names(kind);
+  for (const LibrarySpec& library : libraries) {
+    if (source_) all.merge(source_->names(library, kind));
+  }
+  return all;
+}
+
+Status PolicyRegistry::check_library(const LibrarySpec& library) const {
+  if (source_) return source_->find(library, "", "").status();
+  return {ErrorCode::bad_argument,
+          library.path + ": this program cannot load libraries of policies; take the library out "
+                         "of the set and name policies that are built in"};
+}
+
+const LibrarySpec* PolicyRegistry::library_of(const std::string& kind, const std::string& name,
+                                              const std::vector<LibrarySpec>& libraries) const {
+  if (!source_ || names(kind).count(name) != 0) return nullptr;
+  for (const LibrarySpec& library : libraries) {
+    if (source_->names(library, kind).count(name) != 0) return &library;
+  }
+  return nullptr;
+}
+
+std::string PolicyRegistry::version_of(const LibrarySpec& library) const {
+  return source_ ? source_->version(library) : std::string();
+}
+
+OptionTable::Defaults PolicyRegistry::option_defaults(const std::string& kind,
+                                                      const std::string& name) const {
+  const auto of_kind = factories_.find(kind);
+  if (of_kind == factories_.end()) return {};
+  const auto factory = of_kind->second.find(name);
+  if (factory == of_kind->second.end()) return {};
+  const auto defaults = std::make_shared<OptionTable::Defaults>();
+  OptionTable table(kind);
+  table.report_defaults_to(defaults);
+  static_cast<void>(factory->second(std::move(table)));
+  return *defaults;
 }
 
 std::string PolicyRegistry::default_name(const std::string& kind) const {

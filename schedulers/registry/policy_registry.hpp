@@ -26,12 +26,15 @@ class LibrarySource {
 public:
   virtual ~LibrarySource() = default;
 
-  /// Factory of a policy of this library; none when it holds no such policy. A factory keeps the
+  /// Factory of a policy of this library; none when it holds no such policy, as when kind and name
+  /// are empty because somebody asks only whether the library can be loaded. A factory keeps the
   /// library loaded, and so does each instance it makes. Errors name the file and what is wrong.
   virtual Result<PolicyFactory> find(const LibrarySpec& library, const std::string& kind,
                                      const std::string& name) = 0;
   /// Names of the policies of `kind` in this library; empty when it cannot be loaded.
   virtual std::set<std::string> names(const LibrarySpec& library, const std::string& kind) = 0;
+  /// The version that the library says it has; "" when it says none.
+  virtual std::string version(const LibrarySpec& /*library*/) { return {}; }
 };
 
 class PolicyRegistry {
@@ -61,14 +64,28 @@ public:
   std::unique_ptr<Policy> build_default(const std::string& kind) const;
 
   /// Builds every kind, shadow and canary once and throws the instances away; also refuses unknown
-  /// kinds, and a canary of a kind that does not decide for one request.
+  /// kinds, libraries that cannot be loaded, and a canary of a kind that does not decide for one
+  /// request.
   Status check(const PolicySet& set) const;
 
   /// Kinds that a policy file may name.
   std::set<std::string> kinds() const;
   std::set<std::string> kinds_without_stage() const { return without_stage_; }
   std::set<std::string> names(const std::string& kind) const;
+  /// The same with those of these libraries.
+  std::set<std::string> names(const std::string& kind,
+                              const std::vector<LibrarySpec>& libraries) const;
+  /// Whether this library can be loaded here. Errors name the file and what is wrong.
+  Status check_library(const LibrarySpec& library) const;
+  /// Where a policy that is not built in comes from; null for one that is, or that none has.
+  const LibrarySpec* library_of(const std::string& kind, const std::string& name,
+                                const std::vector<LibrarySpec>& libraries) const;
+  /// As LibrarySource::version.
+  std::string version_of(const LibrarySpec& library) const;
   std::string default_name(const std::string& kind) const;
+  /// Options that a policy which is built in takes, with their defaults; those without one are
+  /// missing. Empty for any other policy.
+  OptionTable::Defaults option_defaults(const std::string& kind, const std::string& name) const;
 
 private:
   std::map<std::string, std::map<std::string, PolicyFactory>> factories_;

@@ -17,6 +17,7 @@ constexpr std::int64_t kQuietWindowUs = 30'000'000; ///< Of a set without a prob
 /// A swap between its first SwapPrepare and its last Committed.
 struct Pending {
   SwapAsked ask;
+  bool back = false;
   bool committing = false;
   std::set<StageRef> silent; ///< Have not answered Prepare, or Commit.
   std::int64_t due_us = 0;   ///< Of this phase.
@@ -25,7 +26,12 @@ struct Pending {
 struct Ask {
   SwapAsked swap;
   std::int64_t due_us = 0;
+  bool back = false;               ///< To the last set that passed, as it is when its turn comes.
+  std::optional<PolicyEpoch> from; ///< Only while this set is live: it is what has to go.
 };
+
+/// The set that needs no file and no library.
+bool is_compiled_in(const PolicySet& set) { return set.text.empty() && set.kinds.empty(); }
 
 } // namespace
 
@@ -46,8 +52,11 @@ std::string_view swap_cause_name(SwapCause cause) noexcept {
 struct ManagerStage::State {
   ManagerOptions options;
   std::vector<SetHistory> history;
+  std::vector<PolicySet>
+      passed;           ///< What rollbacks go to, the nearest one last; never the live one.
   PolicyEpoch newest{}; ///< Highest epoch ever given.
   std::map<StageRef, PolicyEpoch> stages;
+  std::map<RankId, Incarnation> dead; ///< Newest life of each rank that ended.
   std::optional<Pending> pending;
   std::deque<Ask> asks;
   std::vector<SwapEnded> ended;
@@ -96,50 +105,85 @@ struct ManagerStage::State {
 
   // -- a swap ------------------------------------------------------------------------------------
 
+  void take(Ask ask, std::int64_t now_us, Effects& effects) {
+    if (asks.size() >= kAsksMax) {
+      end(ask.swap, false, std::to_string(kAsksMax) + " swaps wait already; ask again later");
+      return;
+    }
+    ask.due_us = now_us + 4 * options.swap_timeout_us;
+    asks.push_back(std::move(ask));
+    begin_next(now_us, effects);
+  }
+
+  /// The live set has to go. Once: an ask that waits already says it.
+  void take_back(std::string reason, std::int64_t now_us, Effects& effects) {
+    const bool waits =
+        std::any_of(asks.begin(), asks.end(), [&](const Ask& ask) { return ask.from.has_value(); });
+    if (waits) return;
+    Ask ask;
+    ask.swap = {0, {}, SwapCause::rollback, std::move(reason)};
+    ask.back = true;
+    ask.from = live().epoch;
+    take(std::move(ask), now_us, effects);
+  }
+
   void begin_next(std::int64_t now_us, Effects& effects) {
     while (!pending && !asks.empty()) {
       Ask ask = std::move(asks.front());
       asks.pop_front();
       if (now_us > ask.due_us) {
         end(ask.swap, false, "an earlier swap took too long; ask again");
-        continue;
+      } else if (ask.from && *ask.from != live().epoch) {
+        end(ask.swap, false, "another set went live meanwhile; before that: " + ask.swap.reason);
+      } else if (ask.back && nothing_before()) {
+        end(ask.swap, false, "the compiled-in set is live; there is nothing to go back to");
+      } else {
+        begin(std::move(ask), now_us, effects);
       }
-      begin(std::move(ask.swap), now_us, effects);
     }
+    arm(now_us, effects);
   }
 
-  void begin(SwapAsked ask, std::int64_t now_us, Effects& effects) {
+  void begin(Ask ask, std::int64_t now_us, Effects& effects) {
     newest = next(newest);
-    ask.set.epoch = newest;
     pending.emplace();
-    pending->ask = std::move(ask);
+    pending->back = ask.back;
+    pending->ask = std::move(ask.swap);
+    if (ask.back) pending->ask.set = passed.empty() ? PolicySet{} : passed.back();
+    pending->ask.set.epoch = newest;
     pending->due_us = now_us + options.swap_timeout_us;
     for (const auto& [stage, epoch] : stages) {
       pending->silent.insert(stage);
-      send(stage, SwapPrepare{pending->ask.set, 2 * options.swap_timeout_us}, effects);
+      send(stage, SwapPrepare{pending->ask.set, drop_after_us(), false}, effects);
     }
-    effects.timer(TimerKind::swap, ++swap_serial, pending->due_us);
   }
 
   void abort(const std::string& reason, std::int64_t now_us, Effects& effects) {
     for (const auto& [stage, epoch] : stages)
       send(stage, SwapAbort{pending->ask.set.epoch}, effects);
+    finish(false, reason, now_us, effects);
+  }
+
+  void finish(bool ok, std::string reason, std::int64_t now_us, Effects& effects) {
     const SwapAsked ask = std::move(pending->ask);
     pending.reset();
-    end(ask, false, reason);
+    end(ask, ok, std::move(reason));
     begin_next(now_us, effects);
   }
 
   void commit(std::int64_t now_us, Effects& effects) {
     const bool was_passed = current().passed;
     current().to_us = now_us;
+    if (was_passed) before = best_past(now_us);
+    keep_way_back(was_passed);
     SetHistory made{pending->ask.set, now_us, 0, pending->ask.cause, pending->ask.reason, false};
-    made.passed = made.set.probation.window_us <= 0 || made.how == SwapCause::rollback;
+    made.passed = made.set.probation.window_us <= 0 || pending->back;
     history.push_back(std::move(made));
-    if (static_cast<std::int64_t>(history.size()) > options.history_max) forget_oldest();
+    if (static_cast<std::int64_t>(history.size()) > options.history_max) {
+      history.erase(history.begin());
+    }
     faults.clear();
     fault_times_us.clear();
-    if (was_passed) before = best_past(now_us);
     if (current().passed) before.reset();
     past.reset();
     windows_seen = 0;
@@ -148,27 +192,25 @@ struct ManagerStage::State {
     pending->due_us = now_us + options.swap_timeout_us;
     for (const auto& [stage, epoch] : stages)
       pending->silent.insert(stage);
-    send_commits(now_us, effects);
+    send_commits(effects);
+    arm(now_us, effects);
   }
 
-  void send_commits(std::int64_t now_us, Effects& effects) {
+  /// To the stages that do not decide by the live set yet.
+  void send_commits(Effects& effects) const {
     for (const auto& [stage, epoch] : stages) {
-      if (epoch != live().epoch) send(stage, SwapCommit{live().epoch}, effects);
+      if (epoch < live().epoch) send(stage, SwapCommit{live().epoch}, effects);
     }
-    effects.timer(TimerKind::swap, ++swap_serial, now_us + options.commit_again_us);
   }
 
   /// Goes on when the phase has heard everybody.
   void settle(std::int64_t now_us, Effects& effects) {
     if (!pending || !pending->silent.empty()) return;
-    if (!pending->committing) {
+    if (pending->committing) {
+      finish(true, pending->ask.reason, now_us, effects);
+    } else {
       commit(now_us, effects);
-      return;
     }
-    const SwapAsked ask = std::move(pending->ask);
-    pending.reset();
-    end(ask, true, ask.reason);
-    begin_next(now_us, effects);
   }
 
   std::string silent_text() const {
@@ -178,28 +220,34 @@ struct ManagerStage::State {
     return text;
   }
 
-  void on_swap_timer(std::int64_t now_us, Effects& effects) {
-    if (!pending) {
-      // A stage that missed its commit hears it until it answers.
-      const bool behind = std::any_of(stages.begin(), stages.end(), [&](const auto& item) {
-        return item.second != live().epoch;
-      });
-      if (behind) send_commits(now_us, effects);
-      return;
+  /// Asks for the next moment at which silence means something.
+  void arm(std::int64_t now_us, Effects& effects) {
+    const bool behind = std::any_of(stages.begin(), stages.end(),
+                                    [&](const auto& item) { return item.second < live().epoch; });
+    if (!pending && !behind) return;
+    std::int64_t at_us = now_us + options.commit_again_us;
+    if (pending && !pending->committing) {
+      at_us = behind ? std::min(at_us, pending->due_us) : pending->due_us;
     }
-    if (!pending->committing) {
+    effects.timer(TimerKind::swap, ++swap_serial, at_us);
+  }
+
+  void on_swap_timer(std::int64_t now_us, Effects& effects) {
+    const bool late = pending && now_us >= pending->due_us;
+    if (late && !pending->committing) {
       abort(silent_text() + " did not answer within policies.swap_timeout_ms", now_us, effects);
       return;
     }
-    send_commits(now_us, effects);
-    if (now_us < pending->due_us) return;
-    const SwapAsked ask = std::move(pending->ask);
-    const std::string late = silent_text();
-    pending.reset();
-    end(ask, true,
-        ask.reason + (ask.reason.empty() ? "" : "; ") + late +
-            " did not confirm yet and switches at its next event");
-    begin_next(now_us, effects);
+    send_commits(effects); // A stage that missed its commit hears it until it answers.
+    if (late) {
+      const std::string& why = pending->ask.reason;
+      finish(true,
+             why + (why.empty() ? "" : "; ") + silent_text() +
+                 " did not confirm yet and switches at its next event",
+             now_us, effects);
+      return;
+    }
+    arm(now_us, effects);
   }
 
   void forget(const StageRef& stage, std::int64_t now_us, Effects& effects) {
@@ -207,29 +255,67 @@ struct ManagerStage::State {
     if (pending && pending->silent.erase(stage) != 0) settle(now_us, effects);
   }
 
-  // -- history -----------------------------------------------------------------------------------
-
-  /// The oldest set that is neither live nor the goal of a rollback.
-  void forget_oldest() {
-    const SetHistory* goal = rollback_goal();
-    const auto oldest = std::find_if(history.begin(), history.end() - 1,
-                                     [&](const SetHistory& item) { return &item != goal; });
-    history.erase(oldest);
-  }
-
-  /// The last set before the live one that passed; null when the compiled-in one is the goal.
-  const SetHistory* rollback_goal() const {
-    for (auto at = history.rbegin() + 1; at != history.rend(); ++at) {
-      if (at->passed) return &*at;
+  /// Forgets the lives of a rank up to `last`; they say nothing more.
+  void forget_lives(RankId rank, Incarnation last, std::int64_t now_us, Effects& effects) {
+    std::vector<StageRef> over;
+    for (const auto& [stage, epoch] : stages) {
+      if (stage.kind == StageKind::rank && stage.rank.rank == rank &&
+          stage.rank.incarnation <= last) {
+        over.push_back(stage);
+      }
     }
-    return nullptr;
+    for (const StageRef& stage : over)
+      forget(stage, now_us, effects);
   }
 
-  SwapAsked rollback(std::uint64_t question, std::string reason) const {
-    const SetHistory* goal = rollback_goal();
-    SwapAsked ask{question, goal == nullptr ? PolicySet{} : goal->set, SwapCause::rollback,
-                  std::move(reason)};
-    return ask;
+  std::int64_t drop_after_us() const { return 2 * options.swap_timeout_us; }
+
+  // -- the way back ------------------------------------------------------------------------------
+
+  /// Before the live set goes: what a rollback of its successor leads to.
+  void keep_way_back(bool was_passed) {
+    if (pending->back) {
+      if (!passed.empty()) passed.pop_back();
+      return;
+    }
+    if (!was_passed) return;
+    passed.push_back(live());
+    if (static_cast<std::int64_t>(passed.size()) > options.history_max) {
+      passed.erase(passed.begin());
+    }
+  }
+
+  bool nothing_before() const { return passed.empty() && is_compiled_in(live()); }
+
+  // -- faults ------------------------------------------------------------------------------------
+
+  void note(const PolicyFault& fault) {
+    const auto same = std::find_if(faults.begin(), faults.end(), [&](const FaultTotal& total) {
+      return total.fault.stage == fault.stage && total.fault.kind == fault.kind &&
+             total.fault.policy == fault.policy;
+    });
+    if (same != faults.end()) {
+      same->fault = fault;
+      ++same->times;
+    } else if (static_cast<std::int64_t>(faults.size()) < options.faults_max) {
+      faults.push_back({fault, 1});
+    }
+  }
+
+  /// Counts a decision that did not count; the last set that passed comes back after too many.
+  void count_fault(const PolicyFault& fault, std::int64_t now_us, Effects& effects) {
+    fault_times_us.push_back(now_us);
+    while (now_us - fault_times_us.front() > kFaultWindowUs ||
+           static_cast<std::int64_t>(fault_times_us.size()) > options.invalid_decisions_max + 1) {
+      fault_times_us.pop_front();
+    }
+    const auto times = static_cast<std::int64_t>(fault_times_us.size());
+    if (times <= options.invalid_decisions_max || pending || nothing_before()) return;
+    fault_times_us.clear();
+    take_back(std::to_string(times) + " decisions of \"" + live().name +
+                  "\" did not count within 60 s, the last one of " + fault.kind + " policy \"" +
+                  fault.policy + "\": " + fault.what,
+              now_us, effects);
   }
 
   // -- probation ---------------------------------------------------------------------------------
@@ -272,24 +358,13 @@ struct ManagerStage::State {
       return;
     }
     open_window(now_us, effects);
-    take(rollback(0, "probation of \"" + live().name + "\": " + broken), now_us, effects);
+    take_back("probation of \"" + live().name + "\": " + broken, now_us, effects);
   }
 
   void pass(std::int64_t now_us, Effects& effects) {
     current().passed = true;
     before.reset();
     open_window(now_us, effects);
-  }
-
-  // -- asking ------------------------------------------------------------------------------------
-
-  void take(SwapAsked ask, std::int64_t now_us, Effects& effects) {
-    if (asks.size() >= kAsksMax) {
-      end(ask, false, std::to_string(kAsksMax) + " swaps wait already; ask again later");
-      return;
-    }
-    asks.push_back({std::move(ask), now_us + 4 * options.swap_timeout_us});
-    begin_next(now_us, effects);
   }
 };
 
@@ -308,22 +383,23 @@ const PolicySet& ManagerStage::live() const noexcept { return state_->live(); }
 
 bool ManagerStage::on_probation() const noexcept { return !state_->history.back().passed; }
 
+bool ManagerStage::swapping() const noexcept { return state_->pending.has_value(); }
+
 const std::vector<SetHistory>& ManagerStage::history() const noexcept { return state_->history; }
 
 const std::vector<FaultTotal>& ManagerStage::faults() const noexcept { return state_->faults; }
 
 void ManagerStage::on(const SwapAsked& event, std::int64_t now_us, Effects& effects) {
-  state_->take(event, now_us, effects);
+  Ask ask;
+  ask.swap = event;
+  state_->take(std::move(ask), now_us, effects);
 }
 
 void ManagerStage::on(const RollbackAsked& event, std::int64_t now_us, Effects& effects) {
-  State& s = *state_;
-  const SwapAsked ask = s.rollback(event.question, event.reason);
-  if (s.history.size() == 1 && s.live().text.empty()) {
-    s.end(ask, false, "the compiled-in set is live; there is nothing to go back to");
-    return;
-  }
-  s.take(ask, now_us, effects);
+  Ask ask;
+  ask.swap = {event.question, {}, SwapCause::rollback, event.reason};
+  ask.back = true;
+  state_->take(std::move(ask), now_us, effects);
 }
 
 void ManagerStage::on(const PromoteAsked& event, std::int64_t now_us, Effects& effects) {
@@ -339,6 +415,11 @@ void ManagerStage::on(const PromoteAsked& event, std::int64_t now_us, Effects& e
 
 void ManagerStage::on(const Prepared& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
+  if (!event.ok && event.epoch == s.live().epoch) {
+    // It goes on by the set it has, and is asked again.
+    s.note(
+        {event.stage, event.epoch, {}, s.live().name, "cannot take the live set: " + event.reason});
+  }
   if (!s.pending || s.pending->committing || s.pending->ask.set.epoch != event.epoch) return;
   if (s.pending->silent.count(event.stage) == 0) return;
   if (!event.ok) {
@@ -353,7 +434,7 @@ void ManagerStage::on(const Committed& event, std::int64_t now_us, Effects& effe
   State& s = *state_;
   const auto known = s.stages.find(event.stage);
   if (known == s.stages.end()) return;
-  known->second = event.epoch;
+  known->second = std::max(known->second, event.epoch);
   if (!s.pending || !s.pending->committing || event.epoch != s.live().epoch) return;
   s.pending->silent.erase(event.stage);
   s.settle(now_us, effects);
@@ -361,58 +442,34 @@ void ManagerStage::on(const Committed& event, std::int64_t now_us, Effects& effe
 
 void ManagerStage::on(const SetRequest& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
-  if (event.stage.kind == StageKind::rank) {
-    // An older life of this rank says nothing more.
-    std::vector<StageRef> older;
-    for (const auto& [stage, epoch] : s.stages) {
-      if (stage.kind == StageKind::rank && stage.rank.rank == event.stage.rank.rank &&
-          stage.rank.incarnation < event.stage.rank.incarnation) {
-        older.push_back(stage);
-      }
-    }
-    for (const StageRef& stage : older)
-      s.forget(stage, now_us, effects);
+  const RankRef rank = event.stage.rank;
+  const bool is_rank = event.stage.kind == StageKind::rank;
+  const auto died = s.dead.find(rank.rank);
+  if (is_rank && died != s.dead.end() && rank.incarnation <= died->second) return;
+  PolicyEpoch& known = s.stages[event.stage];
+  known = std::max(known, event.epoch);
+  if (s.pending && (!s.pending->committing || known < s.live().epoch)) {
+    s.pending->silent.insert(event.stage); // It has a say before its older lives are forgotten.
   }
-  s.stages[event.stage] = event.epoch;
-  if (event.epoch != s.live().epoch) {
-    s.send(event.stage, SwapPrepare{s.live(), 2 * s.options.swap_timeout_us}, effects);
-    s.send(event.stage, SwapCommit{s.live().epoch}, effects);
-    effects.timer(TimerKind::swap, ++s.swap_serial, now_us + s.options.commit_again_us);
+  if (is_rank) {
+    const Incarnation before{raw(rank.incarnation) - 1};
+    s.dead[rank.rank] = before;
+    s.forget_lives(rank.rank, before, now_us, effects);
   }
-  if (!s.pending) return;
-  if (s.pending->committing) {
-    if (event.epoch != s.live().epoch) s.pending->silent.insert(event.stage);
-    return;
+  if (known < s.live().epoch) {
+    s.send(event.stage, SwapPrepare{s.live(), s.drop_after_us(), true}, effects);
+    s.arm(now_us, effects);
   }
-  s.pending->silent.insert(event.stage);
-  s.send(event.stage, SwapPrepare{s.pending->ask.set, 2 * s.options.swap_timeout_us}, effects);
+  if (s.pending && !s.pending->committing) {
+    s.send(event.stage, SwapPrepare{s.pending->ask.set, s.drop_after_us(), false}, effects);
+  }
 }
 
 void ManagerStage::on(const PolicyFault& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
   if (event.epoch != s.live().epoch) return;
-  const auto same = std::find_if(s.faults.begin(), s.faults.end(), [&](const FaultTotal& total) {
-    return total.fault.stage == event.stage && total.fault.kind == event.kind &&
-           total.fault.policy == event.policy;
-  });
-  if (same != s.faults.end()) {
-    same->fault = event;
-    ++same->times;
-  } else if (static_cast<std::int64_t>(s.faults.size()) < s.options.faults_max) {
-    s.faults.push_back({event, 1});
-  }
-  s.fault_times_us.push_back(now_us);
-  while (!s.fault_times_us.empty() && now_us - s.fault_times_us.front() > kFaultWindowUs)
-    s.fault_times_us.pop_front();
-  const auto times = static_cast<std::int64_t>(s.fault_times_us.size());
-  if (times <= s.options.invalid_decisions_max) return;
-  s.fault_times_us.clear();
-  const bool nothing_else = s.rollback_goal() == nullptr && s.live().text.empty();
-  if (nothing_else || s.pending) return;
-  s.take(s.rollback(0, std::to_string(times) + " decisions of \"" + s.live().name +
-                           "\" did not count within 60 s, the last one of " + event.kind +
-                           " policy \"" + event.policy + "\": " + event.what),
-         now_us, effects);
+  s.note(event);
+  s.count_fault(event, now_us, effects);
 }
 
 void ManagerStage::on(const RequestEnded& event, std::int64_t /*now_us*/, Effects& /*effects*/) {
@@ -420,7 +477,9 @@ void ManagerStage::on(const RequestEnded& event, std::int64_t /*now_us*/, Effect
 }
 
 void ManagerStage::on(const RankDown& event, std::int64_t now_us, Effects& effects) {
-  state_->forget({StageKind::rank, event.rank}, now_us, effects);
+  Incarnation& last = state_->dead[event.rank.rank];
+  last = std::max(last, event.rank.incarnation);
+  state_->forget_lives(event.rank.rank, last, now_us, effects);
 }
 
 void ManagerStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {

@@ -114,6 +114,8 @@ public:
   /// The set that new stages are built from: live, or committed and on its way.
   const PolicySet& live() const noexcept;
   bool on_probation() const noexcept;
+  /// Between the first SwapPrepare of a set and its end.
+  bool swapping() const noexcept;
   /// Oldest first; the last one is live.
   const std::vector<SetHistory>& history() const noexcept;
   /// Of the live set.

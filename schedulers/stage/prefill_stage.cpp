@@ -540,6 +540,7 @@ void PrefillStage::on(const RankDown& event, std::int64_t now_us, Effects& effec
 
 void PrefillStage::on(const SwapPrepare& event, std::int64_t now_us, Effects& effects) {
   state_->slots.on(event, now_us, effects);
+  if (event.is_live) state_->refresh_budgets();
 }
 
 void PrefillStage::on(const SwapCommit& event, std::int64_t now_us, Effects& effects) {

@@ -7,7 +7,7 @@
 #include "schedulers/stage/swap_protocol.hpp"
 
 #include <cstdint>
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 
@@ -29,22 +29,19 @@ public:
   PolicyEpoch epoch() const noexcept { return epoch_; }
   const StageRef& stage() const noexcept { return stage_; }
 
-  /// Builds the set, lets a throw-away copy answer what was asked lately, and keeps it.
+  /// Builds the set, lets a throw-away copy answer what was asked lately, and keeps it. A set that
+  /// is live elsewhere is taken at once: what was asked lately is no objection any more.
   void on(const SwapPrepare& event, std::int64_t now_us, Effects& effects) {
-    Prepared answer{stage_, event.set.epoch, false, {}};
-    if (event.set.epoch <= epoch_) return committed(effects); // It is live, or an old one.
-    auto rehearsal = Slots::make(event.set, *registry_);
-    Status fit = rehearsal.status();
-    if (fit.ok()) fit = rehearsal->rehearse(live_);
-    if (fit.ok()) {
-      auto made = Slots::make(event.set, *registry_);
-      fit = made.status();
-      if (fit.ok())
-        prepared_.emplace(event.set.epoch, now_us + event.drop_after_us, std::move(*made));
-    }
-    answer.ok = fit.ok();
-    answer.reason = fit.error().message;
-    effects.send(Peer::manager, std::move(answer));
+    const PolicyEpoch epoch = event.set.epoch;
+    if (epoch <= epoch_) return committed(effects); // It is live, or an old one.
+    const bool has_it = prepared_ && prepared_->epoch == epoch;
+    if (!event.is_live && prepared_ && epoch < prepared_->epoch) return; // Its swap is over.
+    Status fit;
+    if (!has_it) fit = event.is_live ? catch_up(event.set) : prepare(event.set);
+    if (has_it && event.is_live) switch_to(std::move(prepared_->slots), epoch);
+    if (event.is_live && fit.ok()) return committed(effects);
+    if (fit.ok()) prepared_->due_us = now_us + event.drop_after_us;
+    effects.send(Peer::manager, Prepared{stage_, epoch, fit.ok(), fit.error().message});
   }
 
   /// Switches. What this stage does not have it asks for.
@@ -52,14 +49,8 @@ public:
     if (prepared_ && now_us > prepared_->due_us) prepared_.reset();
     if (event.epoch == epoch_) return committed(effects);
     if (event.epoch < epoch_) return;
-    if (!prepared_ || prepared_->epoch != event.epoch) {
-      effects.send(Peer::manager, SetRequest{stage_, epoch_});
-      return;
-    }
-    prepared_->slots.import_state(live_);
-    live_ = std::move(prepared_->slots);
-    epoch_ = event.epoch;
-    prepared_.reset();
+    if (!prepared_ || prepared_->epoch != event.epoch) return announce(effects);
+    switch_to(std::move(prepared_->slots), event.epoch);
     committed(effects);
   }
 
@@ -67,7 +58,7 @@ public:
     if (prepared_ && prepared_->epoch == event.epoch) prepared_.reset();
   }
 
-  /// A stage that begins tells by which set it decides.
+  /// Tells by which set this stage decides: when it begins, and when it lacks one.
   void announce(Effects& effects) const { effects.send(Peer::manager, SetRequest{stage_, epoch_}); }
 
   /// What to say of an answer that did not count; nothing when it did.
@@ -81,11 +72,34 @@ public:
 private:
   struct Waiting {
     PolicyEpoch epoch;
-    std::int64_t due_us;
+    std::int64_t due_us = 0;
     Slots slots;
-    Waiting(PolicyEpoch given, std::int64_t due, Slots made)
-        : epoch(given), due_us(due), slots(std::move(made)) {}
+    Waiting(PolicyEpoch given, Slots made) : epoch(given), slots(std::move(made)) {}
   };
+
+  /// Keeps the set beside the live one when its instances build and answer validly.
+  Status prepare(const PolicySet& set) {
+    prepared_.reset();
+    auto rehearsal = Slots::make(set, *registry_);
+    if (!rehearsal.ok()) return rehearsal.status();
+    if (Status fit = rehearsal->rehearse(live_); !fit.ok()) return fit;
+    auto made = Slots::make(set, *registry_);
+    if (made.ok()) prepared_ = std::make_unique<Waiting>(set.epoch, std::move(*made));
+    return made.status();
+  }
+
+  Status catch_up(const PolicySet& set) {
+    auto made = Slots::make(set, *registry_);
+    if (made.ok()) switch_to(std::move(*made), set.epoch);
+    return made.status();
+  }
+
+  void switch_to(Slots slots, PolicyEpoch epoch) {
+    slots.import_state(live_);
+    live_ = std::move(slots);
+    epoch_ = epoch;
+    if (prepared_ && prepared_->epoch <= epoch_) prepared_.reset();
+  }
 
   static Slots must_make(const PolicySet& set, const PolicyRegistry& registry) {
     auto made = Slots::make(set, registry);
@@ -99,7 +113,7 @@ private:
   const PolicyRegistry* registry_;
   Slots live_;
   PolicyEpoch epoch_;
-  std::optional<Waiting> prepared_;
+  std::unique_ptr<Waiting> prepared_; ///< Null when no set waits.
 };
 
 } // namespace troupe::sched

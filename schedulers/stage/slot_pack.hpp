@@ -5,6 +5,7 @@
 #include "schedulers/stage/policy_slot.hpp"
 #include "schedulers/stage/slot_desk.hpp"
 
+#include <optional>
 #include <tuple>
 #include <utility>
 

@@ -90,6 +90,7 @@ void SupervisorStage::lost(Entry& entry, std::string why, bool replaceable, Effe
   effects.send(Peer::driver, down);
   effects.send(Peer::chunker, down);
   effects.send(Peer::balancer, down);
+  effects.send(Peer::manager, down);
   const bool failed_start = entry.life == Life::starting;
   entry.why = std::move(why);
   if (!again) {

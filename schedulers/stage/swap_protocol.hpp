@@ -30,6 +30,7 @@ std::string stage_text(const StageRef& stage);
 struct SwapPrepare {
   PolicySet set;                           ///< With its epoch.
   std::int64_t drop_after_us = 10'000'000; ///< Without a commit for so long, it is given up.
+  bool is_live = false; ///< Everybody else decides by it already: so do you, from here on.
 };
 
 /// stage → manager: built, checked on what was asked lately, and kept; or why not.
@@ -66,8 +67,8 @@ struct SetRequest {
 struct PolicyFault {
   StageRef stage;
   PolicyEpoch epoch{};
-  std::string kind;
-  std::string policy;
+  std::string kind;   ///< "" = of the whole set, which this stage cannot build.
+  std::string policy; ///< With kind "" the set's name, or "" when it was said already.
   std::string what; ///< Which rule was broken, or how the call failed.
 };
 

@@ -3,6 +3,7 @@
 // Lines that begin with "#set " are overrides of the command line.
 
 #include "actors/app/config_loader.hpp"
+#include "actors/app/policy_text.hpp"
 #include "schedulers/registry/policy_registry.hpp"
 #include "tests/fuzz/fuzz_target.hpp"
 
@@ -47,5 +48,12 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   for (const app::ConfigError& error : policies.errors)
     fuzz::require(!error.file.empty() && !error.message.empty(), "an error has a place and words");
   fuzz::require(policies.ok() == policies.errors.empty(), "a set, or why not");
+  if (policies.ok()) {
+    const std::string written = app::policy_set_text(policies.set);
+    const auto again = app::parse_policy_file(written, "dir/policy.toml", registry);
+    fuzz::require(again.ok() && app::policy_rows(again.set, registry) ==
+                                    app::policy_rows(policies.set, registry),
+                  "a set that is written reads as the same");
+  }
   return 0;
 }

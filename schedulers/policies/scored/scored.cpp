@@ -53,18 +53,17 @@ ScoredOptions scored_options(OptionTable& table, std::span<const NamedMeasure> m
   constexpr std::array<std::string_view, 3> kFilters = {"alive", "has_room", "headroom"};
   constexpr std::array<std::string_view, 2> kPicks = {"best", "two_choices"};
   ScoredOptions options;
-  options.headroom = headroom && table.values().count(entry("filters", 0)) == 0;
-  for (std::size_t i = 0; table.values().count(entry("filters", i)) != 0; ++i)
+  const std::size_t filters = table.list_size("filters", R"(["alive", "has_room"])");
+  options.headroom = headroom && filters == 0;
+  for (std::size_t i = 0; i < filters; ++i)
     options.headroom = table.choice(entry("filters", i), 0, kFilters) == 2 || options.headroom;
   options.of_two = table.choice("pick", 0, kPicks) == 1;
   std::vector<std::string_view> names;
   for (const NamedMeasure& measure : measures)
     names.push_back(measure.name);
-  const auto given = [&](std::size_t i) {
-    return table.values().count(entry("score", i, ".by")) != 0 ||
-           table.values().count(entry("score", i, ".weight")) != 0;
-  };
-  for (std::size_t i = 0; given(i); ++i) {
+  const std::string form = "[{ by = \"" + std::string(names.front()) + "\", weight = 1.0 }]";
+  const std::size_t scores = table.tables_size("score", form);
+  for (std::size_t i = 0; i < scores; ++i) {
     const std::size_t by = table.choice(entry("score", i, ".by"), 0, names);
     const std::int64_t weight = table.thousandths(entry("score", i, ".weight"), 1000, 0, 1'000'000);
     options.terms.push_back({measures[by].measure, weight});

@@ -156,7 +156,7 @@ INSTANTIATE_TEST_SUITE_P(
         BadFile{"far_key", "[log]\nqwertyuiop = 1\n", {"log.qwertyuiop", "valid here: level"}},
         BadFile{
             "unknown_table", "[limit]\n", {"dir/my.toml:1: limit: unknown table", "\"limits\""}},
-        BadFile{"table_of_a_later_build", "[control]\nsocket = \"\"\n", {"control: unknown table"}},
+        BadFile{"table_of_a_later_build", "[targets]\nttft_ms = 0\n", {"targets: unknown table"}},
         BadFile{"devices_of_two_kinds",
                 "[[rank]]\nname = \"a\"\n[[rank]]\nname = \"b\"\ndevice = \"null\"\n",
                 {"rank.b.device", "\"null\" beside \"cpu\" of a", "one kind of device"}},

@@ -73,6 +73,59 @@ TEST(OptionTable, NumbersAreReadAsWrittenWithinTheirBounds) {
             "p.toml:6: queue.word: found \"abc\", expected a number up to 4");
 }
 
+TEST(OptionTable, AListOrTableInPlaceOfAValueSaysWhatWasExpected) {
+  OptionTable options("queue");
+  options.set("size[0]", {std::int64_t{7}, "p.toml:3"});
+  EXPECT_EQ(options.integer("size", 5, 0, 10), 5);
+  EXPECT_EQ(options.finish().error().message,
+            "p.toml:3: queue.size: found a list, expected a whole number from 0 to 10");
+  OptionTable nested("queue");
+  nested.set("word.a", {true, "p.toml:4"});
+  EXPECT_EQ(nested.text("word", "x"), "x");
+  EXPECT_EQ(nested.finish().error().message,
+            "p.toml:4: queue.word: found a table, expected a text in quotes");
+}
+
+TEST(OptionTable, AValueOrListInPlaceOfATableSaysSo) {
+  OptionTable value("queue");
+  value.set("bound", {std::int64_t{3}, "p.toml:3"});
+  static_cast<void>(value.integer("bound.max_us", 1, 0, 9));
+  EXPECT_EQ(value.finish().error().message,
+            "p.toml:3: queue.bound: found 3, expected a table with the keys max_us");
+  OptionTable list("queue");
+  list.set("weights[0]", {std::int64_t{1}, "p.toml:5"});
+  EXPECT_TRUE(list.thousandths_below("weights", 0, 9).empty());
+  EXPECT_EQ(list.finish().error().message,
+            "p.toml:5: queue.weights: found a list, expected a table of names and numbers, as in "
+            "{ a = 2 }");
+}
+
+TEST(OptionTable, CountsTheEntriesOfLists) {
+  OptionTable options("queue");
+  options.set("words[0]", {std::string("a"), "p.toml:1"});
+  options.set("words[1]", {std::string("b"), "p.toml:1"});
+  options.set("terms[0].by", {std::string("a"), "p.toml:2"});
+  EXPECT_EQ(options.list_size("words", "[\"a\"]"), 2U);
+  EXPECT_EQ(options.tables_size("terms", "[{ by = \"a\" }]"), 1U);
+  EXPECT_EQ(options.list_size("absent", "[]"), 0U);
+  EXPECT_EQ(options.text("words[0]", ""), "a");
+  EXPECT_EQ(options.text("words[1]", ""), "b");
+  EXPECT_EQ(options.text("terms[0].by", ""), "a");
+  EXPECT_TRUE(options.finish().ok());
+  const auto refusal = [](const std::string& key, bool of_tables) {
+    OptionTable wrong("queue");
+    wrong.set(key, {std::string("x"), "p.toml:7"});
+    static_cast<void>(of_tables ? wrong.tables_size("k", "[{ by = 1 }]")
+                                : wrong.list_size("k", "[1]"));
+    return wrong.finish().error().message;
+  };
+  EXPECT_EQ(refusal("k", false), "p.toml:7: queue.k: found \"x\", expected a list, as in k = [1]");
+  EXPECT_EQ(refusal("k.by", true),
+            "p.toml:7: queue.k: found a table, expected a list, as in k = [{ by = 1 }]");
+  EXPECT_EQ(refusal("k[0]", true),
+            "p.toml:7: queue.k[0]: found \"x\", expected a table, as in k = [{ by = 1 }]");
+}
+
 TEST(OptionTable, TheFirstErrorIsKept) {
   OptionTable options = table();
   static_cast<void>(options.integer("word", 5, 0, 10));

@@ -54,9 +54,9 @@ private:
 TEST(SupervisorStage, ALostRankIsToldToAllThenStartedAgain) {
   SupervisorBench supervisor;
   supervisor.ended(0, 1);
-  ASSERT_EQ(supervisor.effects.list().size(), 4U);
+  ASSERT_EQ(supervisor.effects.list().size(), 5U);
   const auto downs = sent<RankDown>(supervisor.effects);
-  ASSERT_EQ(downs.size(), 3U) << "driver, chunker, balancer";
+  ASSERT_EQ(downs.size(), 4U) << "driver, chunker, balancer, policy manager";
   for (const RankDown& down : downs) {
     EXPECT_EQ(down.rank, rank_ref(0, 1));
     EXPECT_TRUE(down.comes_back);
@@ -87,7 +87,7 @@ TEST(SupervisorStage, TheRestartsOfEachRankAreCounted) {
   supervisor.ended(0, 1).started(0, 2).ended(0, 2).started(0, 3);
   supervisor.ended(0, 3, "it threw a third time");
   EXPECT_TRUE(supervisor.starts().empty());
-  ASSERT_EQ(sent<RankDown>(supervisor.effects).size(), 3U);
+  ASSERT_EQ(sent<RankDown>(supervisor.effects).size(), 4U);
   EXPECT_FALSE(sent<RankDown>(supervisor.effects)[0].comes_back);
   EXPECT_TRUE(sent<NoRankLeft>(supervisor.effects).empty()) << "prefill-1 is left";
   EXPECT_EQ(supervisor.ended(1, 1).starts(), (std::vector<RankRef>{rank_ref(1, 2)}))
@@ -133,7 +133,7 @@ TEST(SupervisorStage, OnlyOneLongPieceOfWorkIsStuck) {
   supervisor.beat(2, true);
   EXPECT_EQ(asked<AbandonRank>(supervisor.effects).at(0).rank, rank_ref(0, 1));
   EXPECT_EQ(supervisor.starts(), (std::vector<RankRef>{rank_ref(0, 2)}));
-  EXPECT_EQ(sent<RankDown>(supervisor.effects).size(), 3U);
+  EXPECT_EQ(sent<RankDown>(supervisor.effects).size(), 4U);
 }
 
 TEST(SupervisorStage, AnIdleRankIsNeverStuck) {

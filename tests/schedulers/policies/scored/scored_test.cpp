@@ -142,6 +142,17 @@ TEST(Scored, WrongNamesAreRefusedWithTheValidOnes) {
   EXPECT_NE(refusal("score[0].by", text("least_wrok")).find("\"least_work\""), std::string::npos);
   EXPECT_NE(refusal("score[0].weight", number(-1)).find("from 0 to 1000"), std::string::npos);
   EXPECT_NE(refusal("pick", text("worst")).find("\"two_choices\""), std::string::npos);
+  EXPECT_EQ(refusal("filters", text("alive")),
+            "p.toml:5: prefill_router.filters: found \"alive\", expected a list, as in filters = "
+            "[\"alive\", \"has_room\"]");
+  EXPECT_EQ(refusal("score.by", text("least_work")),
+            "p.toml:5: prefill_router.score: found a table, expected a list, as in score = "
+            "[{ by = \"least_work\", weight = 1.0 }]");
+  EXPECT_NE(
+      refusal("score[0]", text("least_work")).find("score[0]: found \"least_work\", expected"),
+      std::string::npos);
+  EXPECT_NE(refusal("pick[0]", text("best")).find("pick: found a list, expected one of"),
+            std::string::npos);
   EXPECT_NE(refusal("score[1].by", text("least_work")).find("unknown key"), std::string::npos)
       << "terms are numbered without gaps";
 }

@@ -1,0 +1,50 @@
+// What the doors of a running system (control socket, policy file) need of it: swaps, facts, a
+// snapshot.
+
+#pragma once
+
+#include "actors/manager_facts.hpp"
+#include "schedulers/stage/manager_stage.hpp"
+
+#include <chrono>
+#include <cstdint>
+#include <future>
+#include <optional>
+#include <string>
+
+namespace troupe::app {
+
+/// The policy manager as seen from other threads.
+///
+///   Thread   any
+///   Waits    never: an answer comes by its future, and a future of a system that ends is broken
+class ControlDesk {
+public:
+  using Ended = std::future<sched::SwapEnded>;
+
+  virtual ~ControlDesk() = default;
+
+  /// The question number of each is given by the desk.
+  virtual Ended ask(sched::SwapAsked asked) = 0;
+  virtual Ended ask(sched::RollbackAsked asked) = 0;
+  virtual Ended ask(sched::PromoteAsked asked) = 0;
+
+  virtual actors::ManagerView view() const = 0;
+
+  /// The system at this moment as one JSON object.
+  virtual std::string top() const = 0;
+};
+
+/// The answer, when it is there; of a system that ends, a refusal that says so.
+inline std::optional<sched::SwapEnded> take_ended(ControlDesk::Ended& ended) {
+  if (ended.wait_for(std::chrono::seconds{0}) != std::future_status::ready) return std::nullopt;
+  try {
+    return ended.get();
+  } catch (const std::future_error&) {
+    sched::SwapEnded lost;
+    lost.reason = "the system ends";
+    return lost;
+  }
+}
+
+} // namespace troupe::app

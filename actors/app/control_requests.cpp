@@ -1,0 +1,257 @@
+#include "actors/app/control_requests.hpp"
+
+#include "actors/app/config_bind.hpp"
+#include "actors/app/config_loader.hpp"
+#include "actors/app/control_documents.hpp"
+#include "actors/app/derived_set.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include <cmath>
+#include <map>
+#include <set>
+#include <utility>
+
+namespace troupe::app {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr int kDepthMax = 2; ///< A request is one flat object.
+
+/// A request that cannot be answered.
+struct Refusal {
+  std::string code;
+  std::string message;
+};
+
+/// Fields that each command takes besides "command".
+const std::map<std::string, std::set<std::string>>& commands() {
+  static const std::map<std::string, std::set<std::string>> all = {
+      {"show", {}},
+      {"check", {"text", "file"}},
+      {"diff", {"text", "file"}},
+      {"swap", {"text", "file", "reason"}},
+      {"shadow", {"kind", "policy", "reason"}},
+      {"canary", {"kind", "policy", "share", "reason"}},
+      {"promote", {}},
+      {"rollback", {"reason"}},
+      {"history", {}},
+      {"top", {}}};
+  return all;
+}
+
+template <class Map>
+std::set<std::string> keys_of(const Map& map) {
+  std::set<std::string> keys;
+  for (const auto& [key, value] : map)
+    keys.insert(key);
+  return keys;
+}
+
+/// The fields of one request, checked for type.
+class Fields {
+public:
+  explicit Fields(const Json& request) : request_(request) {}
+
+  std::string text(const char* key) {
+    const auto at = request_.find(key);
+    if (at == request_.end()) return {};
+    if (at->is_string()) return at->get<std::string>();
+    fail(key, "a text");
+    return {};
+  }
+
+  /// A share from 0.001 to 1 in thousandths; 0 when it is absent.
+  std::int64_t permille(const char* key) {
+    const auto at = request_.find(key);
+    if (at == request_.end()) return 0;
+    const double share = at->is_number() ? at->get<double>() : 0.0;
+    // Written so that not-a-number fails.
+    if (share >= 0.0005 && share <= 1.0) return std::llround(share * 1000.0);
+    fail(key, "a number from 0.001 to 1");
+    return 0;
+  }
+
+  const std::optional<Refusal>& refusal() const noexcept { return refusal_; }
+
+private:
+  void fail(const char* key, const char* expected) {
+    if (refusal_) return;
+    refusal_ = Refusal{"bad_request", std::string(key) + ": expected " + expected};
+  }
+
+  const Json& request_;
+  std::optional<Refusal> refusal_;
+};
+
+std::optional<Refusal> check_fields(const Json& request) {
+  if (!request.is_object() || !request.contains("command")) {
+    return Refusal{"bad_request", "found no request, expected one JSON object a line, as in "
+                                  "{\"command\": \"show\"}"};
+  }
+  const std::set<std::string> names = keys_of(commands());
+  const std::string name =
+      request["command"].is_string() ? request["command"].get<std::string>() : std::string();
+  const auto command = commands().find(name);
+  if (command == commands().end()) {
+    return Refusal{"unknown_command",
+                   "command: there is none of this name" + name_hint(name, names)};
+  }
+  for (const auto& [key, value] : request.items()) {
+    if (key == "command" || command->second.contains(key)) continue;
+    std::set<std::string> valid = command->second;
+    valid.insert("command");
+    return Refusal{"bad_request", key + ": unknown field" + name_hint(key, valid)};
+  }
+  return std::nullopt;
+}
+
+std::string ok_line(const std::string& document) {
+  return R"({"ok":true,"result":)" + document + "}";
+}
+
+ControlReply at_once(std::string line) {
+  return [line = std::move(line)](std::int64_t) { return std::optional(line); };
+}
+
+/// Waits for the manager until `due_us`.
+ControlReply when_ended(ControlDesk::Ended ended, std::int64_t due_us) {
+  const auto shared = std::make_shared<ControlDesk::Ended>(std::move(ended));
+  return [shared, due_us](std::int64_t now_us) -> std::optional<std::string> {
+    if (const auto swap = take_ended(*shared)) return ok_line(ended_document(*swap));
+    if (now_us < due_us) return std::nullopt;
+    return control_error("late", "the policy manager has not answered yet; `troupe policy show` "
+                                 "says what is live");
+  };
+}
+
+/// What one line asks for.
+class Request {
+public:
+  Request(ControlDesk& desk, const sched::PolicyRegistry& registry, const Json& request,
+          std::int64_t due_us)
+      : desk_(desk), registry_(registry), command_(request["command"].get<std::string>()),
+        fields_(request), due_us_(due_us) {}
+
+  ControlReply reply() {
+    ControlReply made = answer();
+    const std::optional<Refusal>& refusal = fields_.refusal();
+    return refusal ? at_once(control_error(refusal->code, refusal->message)) : made;
+  }
+
+private:
+  ControlReply answer() {
+    if (command_ == "show") return document(show_document(desk_.view(), registry_));
+    if (command_ == "history") return document(history_document(desk_.view()));
+    if (command_ == "top") return document(desk_.top());
+    if (command_ == "promote") return when_ended(desk_.ask(sched::PromoteAsked{}), due_us_);
+    if (command_ == "rollback") return rollback();
+    if (command_ == "shadow") return shadow();
+    if (command_ == "canary") return canary();
+    return of_file();
+  }
+
+  static ControlReply document(const std::string& text) { return at_once(ok_line(text)); }
+
+  ControlReply rollback() {
+    sched::RollbackAsked asked;
+    asked.reason = reason("asked for by command");
+    if (fields_.refusal()) return {};
+    return when_ended(desk_.ask(std::move(asked)), due_us_);
+  }
+
+  ControlReply shadow() {
+    const std::string kind = fields_.text("kind");
+    const std::string policy = fields_.text("policy");
+    const std::string why = reason("shadow " + kind + " " + policy);
+    if (fields_.refusal()) return {};
+    return derived(with_shadow(desk_.view().live, kind, policy, registry_), why);
+  }
+
+  ControlReply canary() {
+    const std::string kind = fields_.text("kind");
+    const std::string policy = fields_.text("policy");
+    const std::int64_t permille = fields_.permille("share");
+    const std::string why = reason("canary " + kind + " " + policy);
+    if (fields_.refusal()) return {};
+    return derived(with_canary(desk_.view().live, kind, policy, permille, registry_), why);
+  }
+
+  ControlReply derived(Result<sched::PolicySet> set, const std::string& why) {
+    if (!set.ok()) {
+      return document(refused_document(desk_.view(), {{"", 0, "", set.error().message}}));
+    }
+    return swap(std::move(set).value(), why);
+  }
+
+  /// check, diff and swap: a text, or the file it stands in.
+  ControlReply of_file() {
+    const std::string text = fields_.text("text");
+    const std::string file = fields_.text("file");
+    const std::string why = command_ == "swap" ? reason("asked for by command") : std::string();
+    if (fields_.refusal()) return {};
+    if (text.empty() && file.empty()) {
+      return at_once(control_error("bad_request", "found neither text nor file, expected the text "
+                                                  "of a policy file, or its path"));
+    }
+    PolicyOutcome outcome = text.empty()
+                                ? load_policy_file(file, registry_)
+                                : parse_policy_file(text, file.empty() ? "text" : file, registry_);
+    if (command_ == "check") return document(check_document(outcome.errors));
+    if (!outcome.ok()) return document(refused_document(desk_.view(), outcome.errors));
+    if (command_ == "diff") {
+      return document(diff_document(desk_.view().live, outcome.set, registry_));
+    }
+    return swap(std::move(outcome.set), why);
+  }
+
+  ControlReply swap(sched::PolicySet set, const std::string& why) {
+    sched::SwapAsked asked;
+    asked.set = std::move(set);
+    asked.cause = sched::SwapCause::command;
+    asked.reason = why;
+    return when_ended(desk_.ask(std::move(asked)), due_us_);
+  }
+
+  std::string reason(const std::string& fallback) {
+    constexpr std::size_t kReasonBytes = 500; // It goes into history, ledger and log.
+    const std::string given = fields_.text("reason");
+    return given.empty() ? fallback : given.substr(0, kReasonBytes);
+  }
+
+  ControlDesk& desk_;
+  const sched::PolicyRegistry& registry_;
+  std::string command_;
+  Fields fields_;
+  std::int64_t due_us_;
+};
+
+/// The line as JSON; what nests is taken out, so that no depth does harm.
+Json parse_flat(std::string_view line) {
+  const auto keep = [](int depth, Json::parse_event_t, Json&) { return depth < kDepthMax; };
+  return Json::parse(line, keep, false);
+}
+
+} // namespace
+
+std::string control_error(std::string_view code, std::string_view message) {
+  const Json out = {{"ok", false}, {"error", {{"code", code}, {"message", message}}}};
+  return out.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+ControlRequests::ControlRequests(std::shared_ptr<ControlDesk> desk,
+                                 std::shared_ptr<const sched::PolicyRegistry> registry,
+                                 std::int64_t answer_us)
+    : desk_(std::move(desk)), registry_(std::move(registry)), answer_us_(answer_us) {}
+
+ControlReply ControlRequests::take(std::string_view line, std::int64_t now_us) {
+  const Json request = parse_flat(line);
+  if (const std::optional<Refusal> refusal = check_fields(request)) {
+    return at_once(control_error(refusal->code, refusal->message));
+  }
+  return Request(*desk_, *registry_, request, now_us + answer_us_).reply();
+}
+
+} // namespace troupe::app

@@ -1,0 +1,139 @@
+#include "actors/app/policy_tables.hpp"
+
+#include "actors/app/batch_files.hpp"
+#include "actors/app/policy_options.hpp"
+
+#include <array>
+#include <filesystem>
+#include <string_view>
+
+namespace troupe::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t kRatioPermilleMax = 1'000'000;
+
+/// Reads a table whose keys `read` asks for; one error at most.
+template <class Read>
+void read_table(const ConfigNode& node, const std::string& name, std::vector<ConfigError>& errors,
+                Read read) {
+  OptionTable table(name);
+  if (!read_options(node, name, table, errors)) return;
+  read(table);
+  if (const Status good = table.finish(); !good.ok()) {
+    errors.push_back(option_error(good.error().message, node, name, name));
+  }
+}
+
+/// The library's file as an absolute path, and what its bytes are.
+Status look_at(const ConfigNode& node, sched::LibrarySpec& library) {
+  if (library.path.empty()) {
+    return {ErrorCode::missing_key, "it is missing or empty; name the shared object, as in path = "
+                                    "\"libmine.so\", relative to this file"};
+  }
+  std::error_code error;
+  library.path =
+      fs::absolute(fs::path(node.file).parent_path() / library.path).lexically_normal().string();
+  if (!fs::is_regular_file(library.path, error)) {
+    return {ErrorCode::not_found, "found no file " + library.path +
+                                      ", expected a shared object; put it there or correct the "
+                                      "path, which counts from the folder of this file"};
+  }
+  const auto digest = digest_of_file(library.path);
+  if (!digest.ok()) return digest.status();
+  library.digest = hex(*digest);
+  return {};
+}
+
+bool read_library(const ConfigNode& node, const sched::PolicyRegistry& registry,
+                  sched::LibrarySpec& library, std::vector<ConfigError>& errors) {
+  constexpr std::array<std::string_view, 2> kIsolations = {"lane", "none"};
+  const std::size_t before = errors.size();
+  if (node.kind != NodeKind::table) {
+    errors.push_back({node.file, node.line, "library",
+                      "found " + node.shown() + ", expected tables [[library]]"});
+    return false;
+  }
+  read_table(node, "library", errors, [&](OptionTable& table) {
+    library.path = table.text("path", "");
+    library.lane = table.choice("isolation", 0, kIsolations) == 0;
+    library.decide_us = table.integer("decide_us", library.decide_us, 1, 60'000'000);
+    library.create_ms = table.integer("create_ms", library.create_ms, 1, 600'000);
+  });
+  if (errors.size() != before) return false;
+  const auto path = node.table.find("path");
+  const ConfigNode& place = path == node.table.end() ? node : path->second;
+  Status good = look_at(node, library);
+  if (good.ok()) good = registry.check_library(library);
+  if (!good.ok()) errors.push_back({place.file, place.line, "library.path", good.error().message});
+  return good.ok();
+}
+
+} // namespace
+
+std::vector<sched::LibrarySpec> read_libraries(const ConfigNode& node,
+                                               const sched::PolicyRegistry& registry,
+                                               std::vector<ConfigError>& errors) {
+  std::vector<sched::LibrarySpec> libraries;
+  if (node.kind != NodeKind::array) {
+    errors.push_back(
+        {node.file, node.line, "library",
+         "found " + node.shown() + ", expected tables [[library]], with two brackets"});
+    return libraries;
+  }
+  for (const ConfigNode& item : node.items) {
+    sched::LibrarySpec library;
+    if (!read_library(item, registry, library, errors)) continue;
+    for (const sched::LibrarySpec& other : libraries) {
+      if (other.path != library.path) continue;
+      errors.push_back({item.file, item.line, "library.path",
+                        "found " + library.path +
+                            " twice, expected each library once; remove one "
+                            "of the tables"});
+    }
+    libraries.push_back(std::move(library));
+  }
+  return libraries;
+}
+
+sched::ProbationSpec read_probation(const ConfigNode& node, std::vector<ConfigError>& errors) {
+  constexpr std::int64_t kDayS = 86'400;
+  sched::ProbationSpec out;
+  if (node.kind != NodeKind::table) {
+    errors.push_back({node.file, node.line, "probation",
+                      "found " + node.shown() + ", expected a table [probation]"});
+    return out;
+  }
+  read_table(node, "probation", errors, [&](OptionTable& table) {
+    out.window_us = 1'000'000 * table.integer("window_s", out.window_us / 1'000'000, 0, kDayS);
+    out.requests_min = table.integer("requests_min", out.requests_min, 1, 1'000'000'000);
+    const auto ratio = [&](const char* key, std::int64_t& value) {
+      value = table.thousandths(key, value, 0, kRatioPermilleMax);
+    };
+    ratio("ttft_p95_ratio", out.ttft_p95_permille);
+    ratio("tpot_p95_ratio", out.tpot_p95_permille);
+    ratio("goodput_ratio", out.goodput_permille);
+    ratio("preemptions_ratio", out.preemptions_permille);
+  });
+  return out;
+}
+
+std::int64_t read_canary_share(const ConfigNode& canary, std::vector<ConfigError>& errors) {
+  const auto share = canary.table.find("share");
+  if (share == canary.table.end()) {
+    errors.push_back({canary.file, canary.line, "canary.share",
+                      "it is missing, expected the share of the sessions that the canary decides "
+                      "for, from 0.001 to 1, as in share = 0.05"});
+    return 0;
+  }
+  ConfigNode alone = canary;
+  std::erase_if(alone.table, [](const auto& entry) { return entry.first != "share"; });
+  std::int64_t permille = 0;
+  read_table(alone, "canary", errors,
+             [&](OptionTable& table) { permille = table.thousandths("share", 0, 1, 1000); });
+  return permille;
+}
+
+} // namespace troupe::app
