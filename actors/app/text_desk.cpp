@@ -8,6 +8,7 @@
 #include "engine/text/dialect.hpp"
 #include "engine/text/output_parser.hpp"
 #include "engine/text/request_body.hpp"
+#include "schedulers/core/hash.hpp"
 #include "schedulers/core/rng.hpp"
 
 #include <fmt/format.h>
@@ -79,6 +80,14 @@ std::int32_t status_of(ErrorCode code) {
   default:
     return 500;
   }
+}
+
+/// The conversation of a request: the one it names, else its user's, else one of its own.
+std::uint64_t session_of(const text::RequestBody& body, const std::string& custom_id) {
+  const std::string& name = !body.session_id.empty() ? body.session_id
+                            : !body.user.empty()     ? body.user
+                                                     : custom_id;
+  return std::max<std::uint64_t>(1, hash64(name)); // 0 means unknown.
 }
 
 /// The seed of a request that names none: from the job's seed, its custom_id and the choice.
@@ -196,8 +205,8 @@ TextDesk::Outcome TextDesk::start_choices(std::unique_ptr<Line> line) {
     }
     const auto index = static_cast<std::int64_t>(line->choices.size());
     outcome.choices.push_back({line->body.user, line->body.priority.value_or(0),
-                               work_of(*line, std::move(prompt), index)});
-    outcome.choices.back().custom_id = line->job.custom_id;
+                               work_of(*line, std::move(prompt), index),
+                               session_of(line->body, line->job.custom_id), line->job.custom_id});
     Choice choice{text::Detokenizer(options_.tokenizer, text::SpecialTokens::keep),
                   text::OutputParser(parser),
                   {}};

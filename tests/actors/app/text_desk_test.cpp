@@ -3,6 +3,7 @@
 
 #include "actors/app/text_desk.hpp"
 #include "actors/job_window.hpp"
+#include "schedulers/core/hash.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -83,6 +84,16 @@ TEST(TextDesk, AMinimumOfTokensHoldsStopStringsBack) {
   ASSERT_FALSE(desk.render(line(true, chat(R"(,"stop":", 4","min_tokens":1000)"))).answer);
   const auto body = answer_of(desk, "1, 2, 3, 4, 5, 6", sched::EndReason::eos);
   EXPECT_EQ(body["choices"][0]["message"]["content"], "1, 2, 3, 4, 5, 6");
+}
+
+TEST(TextDesk, ASessionIsTheNamedOneElseTheUsersElseTheLines) {
+  TextDesk desk(options(), {});
+  const auto session = [&](const std::string& fields) {
+    return desk.render(line(true, chat(fields))).choices.at(0).session_hash;
+  };
+  EXPECT_EQ(session(R"(,"metadata":{"session_id":"s"},"user":"u")"), hash64("s"));
+  EXPECT_EQ(session(R"(,"metadata":{"other":"s"},"user":"u")"), hash64("u"));
+  EXPECT_EQ(session(""), hash64("a")) << "the line's custom_id";
 }
 
 TEST(TextDesk, AShareBelowEveryFloatIsTheSmallestOne) {
