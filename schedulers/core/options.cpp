@@ -117,8 +117,14 @@ bool OptionTable::boolean(const std::string& key, bool fallback) {
 }
 
 double OptionTable::number(const std::string& key, double fallback, double lowest, double highest) {
-  const OptionValue* found = find(key);
-  if (found == nullptr) return fallback;
+  std::string expected = "a number";
+  if (lowest > std::numeric_limits<double>::lowest()) expected += " from " + shortest(lowest);
+  if (highest < std::numeric_limits<double>::max()) expected += " up to " + shortest(highest);
+  const OptionValue* found = find(key, expected);
+  if (found == nullptr) {
+    report_default(key, {fallback, {}});
+    return fallback;
+  }
   double real = std::numeric_limits<double>::quiet_NaN();
   if (const auto* whole = std::get_if<std::int64_t>(&found->value)) {
     real = static_cast<double>(*whole);
@@ -126,11 +132,7 @@ double OptionTable::number(const std::string& key, double fallback, double lowes
     real = *given;
   }
   if (real >= lowest && real <= highest) return real;
-  std::string range;
-  if (lowest > std::numeric_limits<double>::lowest()) range += " from " + shortest(lowest);
-  if (highest < std::numeric_limits<double>::max()) range += " up to " + shortest(highest);
-  fail(*found, key, ErrorCode::bad_argument,
-       "found " + shown(*found) + ", expected a number" + range);
+  fail(*found, key, ErrorCode::bad_argument, "found " + shown(*found) + ", expected " + expected);
   return fallback;
 }
 
