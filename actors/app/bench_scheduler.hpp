@@ -1,5 +1,5 @@
-// Events a second of the simulator with the real stages, against a bare heap in the same run; and
-// what one decision costs when its policy is loaded.
+// Events a second of the simulator with the real stages, against a bare heap in the same run; what
+// the ledger of its decisions costs; and what one decision costs when its policy is loaded.
 
 #pragma once
 
@@ -21,6 +21,13 @@ struct SchedulerBench {
   double heap_per_s = 0; ///< Pop the earliest, push one in its place; nothing else.
   LaneBench lane;        ///< One decision of a loaded policy.
 
+  std::int64_t decisions = 0; ///< Of one simulated run, with their questions.
+  double decision_bytes = 0;  ///< In the ledger, mean.
+  double ledger_s = 0;        ///< CPU time to encode and write them.
+  double run_s = 0;           ///< CPU time of the simulated run.
+
+  /// Of the simulated run, which decides and does nothing else.
+  double ledger_ratio() const noexcept { return run_s > 0 ? ledger_s / run_s : 0; }
   double ratio() const noexcept { return heap_per_s > 0 ? events_per_s / heap_per_s : 0; }
 };
 
