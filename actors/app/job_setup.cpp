@@ -2,6 +2,7 @@
 
 #include "actors/app/config_loader.hpp"
 #include "actors/app/system_actors.hpp"
+#include "actors/plugin_loader.hpp"
 #include "engine/inspect.hpp"
 
 #include <fmt/format.h>
@@ -106,6 +107,7 @@ Status check_roles(const SystemConfig& config) {
 std::shared_ptr<sched::PolicyRegistry> program_policies() {
   auto registry = std::make_shared<sched::PolicyRegistry>();
   sched::register_builtin_policies(*registry);
+  registry->set_library_source(std::make_shared<actors::PluginLoader>());
   return registry;
 }
 
