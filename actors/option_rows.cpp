@@ -1,3 +1,5 @@
+// Options of a policy as rows that travel between actors, and back.
+
 #include "actors/messages.hpp"
 
 #include <bit>

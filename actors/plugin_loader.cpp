@@ -150,6 +150,11 @@ std::set<std::string> PluginLoader::names(const LibrarySpec& spec, const std::st
   return out;
 }
 
+std::string PluginLoader::version(const LibrarySpec& spec) {
+  const auto library = state_->open(spec);
+  return library.ok() ? (*library)->table().version : std::string();
+}
+
 Result<std::string> library_digest(const std::string& path) {
   auto file = read_library(path);
   if (!file.ok()) return file.error();

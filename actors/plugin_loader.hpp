@@ -32,6 +32,9 @@ public:
                                     const std::string& name) override;
   std::set<std::string> names(const sched::LibrarySpec& library, const std::string& kind) override;
 
+  /// What the library says of itself; "" when it cannot be loaded.
+  std::string version(const sched::LibrarySpec& library);
+
   /// The loaded library; it stays while the result lives.
   Result<std::shared_ptr<const PluginLibrary>> open(const sched::LibrarySpec& library);
 

@@ -4,6 +4,7 @@
 #include "actors/app/config_loader.hpp"
 #include "actors/app/job_setup.hpp"
 #include "actors/app/response_body.hpp"
+#include "actors/plugin_loader.hpp"
 
 #include <cstdio>
 
@@ -32,6 +33,7 @@ int command_config(const ConfigArguments& arguments) {
   if (outcome.ok() && !outcome.config.policies_file.empty()) {
     sched::PolicyRegistry registry;
     sched::register_builtin_policies(registry);
+    registry.set_library_source(std::make_shared<actors::PluginLoader>());
     outcome.errors = load_policy_file(outcome.config.policies_file, registry).errors;
   }
   if (outcome.ok()) {

@@ -4,6 +4,7 @@
 #include "actors/app/commands.hpp"
 #include "actors/app/config_sim.hpp"
 #include "actors/app/response_body.hpp"
+#include "actors/plugin_loader.hpp"
 
 #include <fmt/format.h>
 
@@ -56,6 +57,7 @@ void print(const sim::SeedResult& result, bool alone, bool is_json) {
 int command_sim(const SimArguments& arguments) {
   sched::PolicyRegistry registry;
   sched::register_builtin_policies(registry);
+  registry.set_library_source(std::make_shared<actors::PluginLoader>());
   const SimOutcome loaded = load_sim_file(arguments.file, registry);
   if (!loaded.ok()) return fail(kExitRefused, error_lines(loaded.errors));
   Seeds seeds{loaded.scenario.seed_first, loaded.scenario.seed_last};

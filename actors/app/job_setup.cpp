@@ -2,6 +2,7 @@
 
 #include "actors/app/config_loader.hpp"
 #include "actors/app/system_actors.hpp"
+#include "actors/plugin_loader.hpp"
 #include "engine/inspect.hpp"
 
 #include <fmt/format.h>
@@ -130,6 +131,7 @@ Result<JobSetup> set_up(const CommonArguments& common, const std::string& model,
 
   auto registry = std::make_shared<sched::PolicyRegistry>();
   sched::register_builtin_policies(*registry);
+  registry->set_library_source(std::make_shared<actors::PluginLoader>());
   setup.registry = registry;
   if (!config.policies_file.empty()) {
     PolicyOutcome set = load_policy_file(config.policies_file, *registry);

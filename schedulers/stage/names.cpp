@@ -1,3 +1,5 @@
+// Names of stages and phases, as people and the ledger read them.
+
 #include "schedulers/stage/effects.hpp"
 #include "schedulers/stage/swap_protocol.hpp"
 

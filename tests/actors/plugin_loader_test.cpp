@@ -150,6 +150,24 @@ TEST_P(PluginLoaderTest, AnotherDigestThanTheSetsIsRefused) {
 INSTANTIATE_TEST_SUITE_P(Isolation, PluginLoaderTest, ::testing::Bool(),
                          [](const auto& one) { return one.param ? "Lane" : "None"; });
 
+/// Whether a library stays in memory after its use, found out in a process of its own.
+void expect_pinned(const std::string& name, int pinned) {
+  const auto use_and_leave = [&] {
+    const auto file = read_library(plugin_path(name));
+    if (!file.ok() || !PluginLibrary::load(*file).ok()) std::_Exit(99);
+    std::_Exit(static_cast<int>(library_counts().pinned));
+  };
+  EXPECT_EXIT(use_and_leave(), ::testing::ExitedWithCode(pinned), "") << name;
+}
+
+TEST(PluginLibraryDeathTest, OneThatStaysInMemoryIsCounted) {
+  expect_pinned("good_policies", 0);
+  expect_pinned("unique_unloads", 0);
+#if defined(__GNUC__) && !defined(__clang__)
+  expect_pinned("unique_pinned", 1);
+#endif
+}
+
 /// The message of a set that cannot be built.
 std::string refusal(const std::string& kind, const std::string& policy,
                     const sched::LibrarySpec& spec, const OptionTable& options = OptionTable()) {
