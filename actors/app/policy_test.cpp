@@ -54,20 +54,28 @@ CheckResult last_finding(const ChildEnd& end, const ChildOrder& order) {
   return finding;
 }
 
-/// Kind and name of each policy, in the library's order; the finding of the load.
-CheckResult list_policies(const PolicyTestOptions& options, const std::string& digest,
-                          std::vector<PolicyResult>& policies) {
+/// Keeps the check of a line that holds one.
+void take_check(const std::string& line, std::vector<CheckResult>& checks) {
+  std::string rest;
+  if (!takes(line, "check ", rest)) return;
+  const Json check = Json::parse(rest, nullptr, false);
+  if (!check.is_object()) return;
+  checks.push_back({check.value("name", ""), check.value("ok", false), check.value("detail", "")});
+}
+
+/// Checks of the library itself, and kind and name of each policy, in its order.
+void look_at_library(const PolicyTestOptions& options, const std::string& digest,
+                     PolicyTestReport& report) {
   ChildOrder order = order_of(options, digest, "");
   order.on_line = [&](const std::string& line) {
+    take_check(line, report.library);
     std::string rest;
     if (!takes(line, "policy ", rest)) return;
     const std::size_t slash = rest.find('/');
-    policies.push_back({rest.substr(0, slash), rest.substr(slash + 1), {}});
+    report.policies.push_back({rest.substr(0, slash), rest.substr(slash + 1), {}});
   };
   const ChildEnd end = actors::run_child(order);
-  CheckResult load = last_finding(end, order);
-  load.name = "load";
-  return load;
+  if (end.how != ChildEnd::How::said_ok) report.library.push_back(last_finding(end, order));
 }
 
 Error unknown_policy(const std::string& wanted, const std::set<std::string>& names) {
@@ -81,14 +89,7 @@ Error unknown_policy(const std::string& wanted, const std::set<std::string>& nam
 void test_policy(const PolicyTestOptions& options, const std::string& digest,
                  PolicyResult& policy) {
   ChildOrder order = order_of(options, digest, policy.kind + "/" + policy.name);
-  order.on_line = [&](const std::string& line) {
-    std::string rest;
-    if (!takes(line, "check ", rest)) return;
-    const Json check = Json::parse(rest, nullptr, false);
-    if (!check.is_object()) return;
-    policy.checks.push_back(
-        {check.value("name", ""), check.value("ok", false), check.value("detail", "")});
-  };
+  order.on_line = [&](const std::string& line) { take_check(line, policy.checks); };
   const ChildEnd end = actors::run_child(order);
   if (end.how == ChildEnd::How::said_ok) return;
   CheckResult last = last_finding(end, order);
@@ -96,22 +97,44 @@ void test_policy(const PolicyTestOptions& options, const std::string& digest,
   policy.checks.push_back(std::move(last));
 }
 
+bool all_ok(const std::vector<CheckResult>& checks) {
+  return std::all_of(checks.begin(), checks.end(), [](const CheckResult& one) { return one.ok; });
+}
+
+Json json_of(const std::vector<CheckResult>& checks) {
+  Json all = Json::array();
+  for (const CheckResult& check : checks)
+    all.push_back({{"name", check.name}, {"ok", check.ok}, {"detail", check.detail}});
+  return all;
+}
+
+/// One line a check; adds to the counts.
+std::string text_of(const std::vector<CheckResult>& checks, std::size_t& ran, std::size_t& failed) {
+  std::string text;
+  for (const CheckResult& check : checks) {
+    ++ran;
+    failed += check.ok ? 0 : 1;
+    std::string line =
+        fmt::format("  {}  {:<16}{}", check.ok ? "ok  " : "FAIL", check.name, check.detail);
+    line.erase(line.find_last_not_of(' ') + 1);
+    text += line + "\n";
+  }
+  return text;
+}
+
 } // namespace
 
 bool PolicyTestReport::ok() const noexcept {
-  return load.ok && std::all_of(policies.begin(), policies.end(), [](const PolicyResult& policy) {
-           return std::all_of(policy.checks.begin(), policy.checks.end(),
-                              [](const CheckResult& check) { return check.ok; });
-         });
+  return all_ok(library) && std::all_of(policies.begin(), policies.end(),
+                                        [](const PolicyResult& one) { return all_ok(one.checks); });
 }
 
 Result<PolicyTestReport> test_library(const PolicyTestOptions& options) {
   const auto file = actors::read_library(options.library);
   if (!file.ok()) return file.error();
   PolicyTestReport report;
-  report.load = list_policies(options, file->digest, report.policies);
-  if (!report.load.ok) return report;
-  if (!options.policy.empty()) {
+  look_at_library(options, file->digest, report);
+  if (!options.policy.empty() && !report.policies.empty()) {
     std::set<std::string> names;
     for (const PolicyResult& policy : report.policies)
       names.insert(policy.kind + "/" + policy.name);
@@ -128,33 +151,23 @@ Result<PolicyTestReport> test_library(const PolicyTestOptions& options) {
 std::string policy_test_json(const PolicyTestReport& report) {
   Json policies = Json::array();
   for (const PolicyResult& policy : report.policies) {
-    Json checks = Json::array();
-    for (const CheckResult& check : policy.checks)
-      checks.push_back({{"name", check.name}, {"ok", check.ok}, {"detail", check.detail}});
     policies.push_back(
-        {{"kind", policy.kind}, {"name", policy.name}, {"checks", std::move(checks)}});
+        {{"kind", policy.kind}, {"name", policy.name}, {"checks", json_of(policy.checks)}});
   }
-  const Json load = {{"ok", report.load.ok}, {"detail", report.load.detail}};
-  const Json document = {{"ok", report.ok()}, {"load", load}, {"policies", std::move(policies)}};
+  const Json document = {
+      {"ok", report.ok()}, {"library", json_of(report.library)}, {"policies", std::move(policies)}};
   return document.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
 std::string policy_test_text(const PolicyTestReport& report, const std::string& library) {
-  const auto line = [](const CheckResult& check) {
-    return fmt::format("  {}  {:<16}{}\n", check.ok ? "ok  " : "FAIL", check.name, check.detail);
-  };
-  std::string text = library + "\n" + line(report.load);
-  std::size_t checks = 1;
-  std::size_t failed = report.load.ok ? 0 : 1;
+  std::size_t ran = 0;
+  std::size_t failed = 0;
+  std::string text = library + "\n" + text_of(report.library, ran, failed);
   for (const PolicyResult& policy : report.policies) {
     text += fmt::format("{} \"{}\"\n", policy.kind, policy.name);
-    for (const CheckResult& check : policy.checks) {
-      text += line(check);
-      ++checks;
-      failed += check.ok ? 0 : 1;
-    }
+    text += text_of(policy.checks, ran, failed);
   }
-  return text + fmt::format("{} of {} checks failed\n", failed, checks);
+  return text + fmt::format("{} of {} checks failed\n", failed, ran);
 }
 
 } // namespace troupe::app

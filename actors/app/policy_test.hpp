@@ -35,7 +35,7 @@ struct PolicyResult {
 };
 
 struct PolicyTestReport {
-  CheckResult load; ///< Whether the library is one at all.
+  std::vector<CheckResult> library; ///< Of the library itself: load, unload.
   std::vector<PolicyResult> policies;
 
   bool ok() const noexcept;
@@ -44,7 +44,8 @@ struct PolicyTestReport {
 /// Tests every policy of the library. An error: the file cannot be read at all.
 Result<PolicyTestReport> test_library(const PolicyTestOptions& options);
 
-/// One JSON document: {"ok", "load", "policies": [{"kind", "name", "checks": [...]}]}.
+/// One JSON document: {"ok", "library": [checks], "policies": [{"kind", "name", "checks"}]}, each
+/// check as {"name", "ok", "detail"}.
 std::string policy_test_json(const PolicyTestReport& report);
 
 /// One line a check.

@@ -13,9 +13,10 @@
 #include <nlohmann/json.hpp>
 
 #include <chrono>
-#include <functional>
 #include <limits>
+#include <memory>
 #include <optional>
+#include <utility>
 
 namespace troupe::app {
 
@@ -113,9 +114,18 @@ Finding check_options(const PluginPolicy& policy, const PluginOptions& schema) {
   return all;
 }
 
-[[noreturn]] void list(const PluginLibrary& library) {
-  for (const PluginPolicy& policy : library.table().policies)
+/// Names what is in the library, and gives it back.
+[[noreturn]] void list(std::shared_ptr<const PluginLibrary> library) {
+  report("load", {});
+  for (const PluginPolicy& policy : library->table().policies)
     actors::report_line("policy " + policy.kind + "/" + policy.name);
+  actors::report_line("at unload");
+  library.reset();
+  const bool is_gone = actors::library_counts().pinned == 0;
+  report("unload", {is_gone, is_gone ? ""
+                                     : "the library stays in memory after its last use, so a new "
+                                       "build of it would not replace it; build it with "
+                                       "-fno-gnu-unique, as the target troupe::policy does."});
   actors::report_verdict({});
 }
 
@@ -152,9 +162,9 @@ void policy_test_child(const PolicyTestOptions& options, const std::string& dige
     actors::report_verdict(Status(
         ErrorCode::mismatch, file->path + ": the file changed while it was tested; try again"));
   }
-  const auto library = PluginLibrary::load(*file);
+  auto library = PluginLibrary::load(*file);
   if (!library.ok()) actors::report_verdict(library.status());
-  if (options.policy.empty()) list(**library);
+  if (options.policy.empty()) list(std::move(library).value());
   const std::size_t slash = options.policy.find('/');
   const std::string kind = options.policy.substr(0, slash);
   const std::string name = slash == std::string::npos ? "" : options.policy.substr(slash + 1);

@@ -98,7 +98,7 @@ Finding everybody_is_served(QueuePolicy& policy, const SuiteOptions& options) {
                 "a request of " + text(oldest.prompt) + " tokens and priority " +
                     text(oldest.priority) + " has waited for " + text(waited) +
                     " rounds while one was served in each; let age count in the order, or use "
-                    "the policy below [queue.wait_bound] only");
+                    "the policy with [queue.wait_bound] only");
 }
 
 template <class Question>

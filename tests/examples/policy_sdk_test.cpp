@@ -84,16 +84,19 @@ TEST_F(PolicySdk, EachBrokenPolicyIsFoundByItsCheckAndNoneStopsTheOthers) {
   ASSERT_EQ(end.code, 3) << end.err;
   const Json document = Json::parse(end.out);
   EXPECT_EQ(document.at("ok"), false);
-  EXPECT_EQ(document.at("load").at("ok"), true);
+  ASSERT_EQ(document.at("library").size(), 2U);
+  EXPECT_EQ(document.at("library")[0].at("ok"), true);
+  EXPECT_EQ(document.at("library")[1].at("name"), "unload");
+  EXPECT_EQ(document.at("library")[1].at("ok"), true);
   auto failed = failed_checks(document);
-  EXPECT_TRUE(failed.at("good").empty()) << end.out;
-  EXPECT_NE(failed.at("crashes")["many"].find("SIGSEGV"), std::string::npos) << end.out;
-  EXPECT_NE(failed.at("ends")["many"].find("exit code 0"), std::string::npos) << end.out;
+  EXPECT_TRUE(failed.at("good").empty());
+  EXPECT_NE(failed.at("crashes")["empty"].find("SIGSEGV"), std::string::npos);
+  EXPECT_NE(failed.at("ends")["empty"].find("exit code 0"), std::string::npos);
   EXPECT_NE(failed.at("sleeps")["within_deadline"].find("expected at most 1000 us"),
             std::string::npos);
   EXPECT_NE(failed.at("out_of_range")["valid"].find("question"), std::string::npos);
   EXPECT_EQ(failed.at("without_reason").count("valid"), 1U);
-  EXPECT_EQ(failed.at("shares").count("deterministic"), 1U);
+  EXPECT_EQ(failed.at("alternates").count("deterministic"), 1U);
   EXPECT_EQ(failed.at("forgets").count("state"), 1U);
   EXPECT_EQ(failed.at("newest_first").size(), 1U);
   EXPECT_NE(failed.at("newest_first")["liveness"].find("has waited for"), std::string::npos);
@@ -119,8 +122,9 @@ TEST_F(PolicySdk, WhatIsNoLibraryIsRefusedOrFailsToLoad) {
       troupe({"policy", "test", (folder_ / "garbage.so").string(), "--json"});
   EXPECT_EQ(garbage.code, 3);
   const Json document = Json::parse(garbage.out);
-  EXPECT_EQ(document.at("load").at("ok"), false);
-  EXPECT_NE(document.at("load").at("detail").get<std::string>().find("garbage.so"),
+  EXPECT_EQ(document.at("library")[0].at("name"), "load");
+  EXPECT_EQ(document.at("library")[0].at("ok"), false);
+  EXPECT_NE(document.at("library")[0].at("detail").get<std::string>().find("garbage.so"),
             std::string::npos);
   EXPECT_TRUE(document.at("policies").empty());
   const ProcessEnd other = troupe({"policy", "test", TROUPE_BAD_POLICIES, "--policy", "queue/god"});

@@ -1,4 +1,4 @@
-# find_package(TroupePolicy): target troupe::policy, and troupe_add_policy() for one loadable library.
+# find_package(TroupePolicy): target troupe::policy, and troupe_add_policy() for a loadable library.
 #
 # Its flags let the host unload a library: symbols that are unique in a process would pin it.
 
