@@ -2,8 +2,6 @@
 
 #pragma once
 
-#include <fmt/format.h>
-
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -50,9 +48,9 @@ public:
     if constexpr (std::is_same_v<Value, bool>) {
       out_ += value ? "true" : "false";
     } else if constexpr (std::is_enum_v<Value>) {
-      fmt::format_to(std::back_inserter(out_), "{}", static_cast<std::uint64_t>(value));
+      out_ += std::to_string(static_cast<std::uint64_t>(value));
     } else if constexpr (std::is_arithmetic_v<Value>) {
-      fmt::format_to(std::back_inserter(out_), "{}", value);
+      out_ += std::to_string(value);
     } else {
       text(value);
     }
@@ -81,7 +79,10 @@ private:
         out_ += '\\';
         out_ += c;
       } else if (byte < 0x20) {
-        fmt::format_to(std::back_inserter(out_), "\\u{:04x}", byte);
+        constexpr std::string_view kDigits = "0123456789abcdef";
+        out_ += "\\u00";
+        out_ += kDigits[byte >> 4];
+        out_ += kDigits[byte & 15];
       } else {
         out_ += c;
       }

@@ -7,9 +7,9 @@
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <mutex>
 #include <thread>
-#include <time.h>
 #include <utility>
 #include <vector>
 
@@ -18,6 +18,7 @@ namespace troupe::actors {
 namespace {
 
 constexpr std::chrono::seconds kFlushWait{10};
+constexpr std::size_t kWakeBytes = 4 << 20; ///< So much is written without waiting any longer.
 
 /// About what an entry holds in memory besides itself.
 std::size_t bytes_of(const sched::LedgerEntry& entry) {
@@ -80,6 +81,8 @@ struct Ledger::State {
                      .count();
   }
 
+  bool is_due() const { return queue.size() >= limits.wake_entries || queue_bytes >= kWakeBytes; }
+
   void take(sched::LedgerEntry entry) {
     const std::size_t bytes = bytes_of(entry) + sizeof(entry);
     bool first_drop = false;
@@ -94,7 +97,7 @@ struct Ledger::State {
         queue_bytes += bytes;
         ++taken;
         queue.push_back(std::move(entry));
-        if (queue.size() == limits.wake_entries) wake.notify_one();
+        if (is_due() && !std::exchange(hurry, true)) wake.notify_one();
       }
     }
     if (first_drop) spdlog::warn("the ledger is written too slowly: entries are lost and counted");
@@ -105,7 +108,7 @@ struct Ledger::State {
     std::unique_lock lock(mutex);
     while (!stop || !queue.empty()) {
       wake.wait_for(lock, std::chrono::microseconds{limits.wait_us},
-                    [&] { return stop || hurry || queue.size() >= limits.wake_entries; });
+                    [&] { return stop || hurry || is_due(); });
       hurry = false;
       batch.swap(queue);
       queue_bytes = 0;

@@ -349,11 +349,14 @@ struct AnswerWords {
     return value == sched::Admission::admit ? "admit" : "reject";
   }
   static std::string words(const sched::QueueQuestion& q, const sched::Order& order) {
+    constexpr std::size_t kShown = 8;
     std::string out = "order";
-    for (const std::uint32_t at : order.positions) {
+    for (std::size_t i = 0; i < order.positions.size() && i < kShown; ++i) {
+      const std::uint32_t at = order.positions[i];
       if (at < q.waiting.size()) out += fmt::format(" {}", raw(q.waiting[at].ref.request));
     }
-    return out;
+    const std::size_t size = order.positions.size();
+    return size <= kShown ? out : out + fmt::format(" and {} more", size - kShown);
   }
   template <class Question>
   static std::string words(const Question& q, const sched::Placement& placement) {

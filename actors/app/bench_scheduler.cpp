@@ -1,12 +1,15 @@
 #include "actors/app/bench_scheduler.hpp"
 
+#include "actors/ledger_writer.hpp"
 #include "schedulers/core/rng.hpp"
 #include "schedulers/sim/scenario.hpp"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <functional>
 #include <utility>
 #include <vector>
@@ -63,6 +66,33 @@ double heap_events_per_s(std::int64_t pending, std::int64_t events) {
   return static_cast<double>(events) / (cpu_seconds() - begin);
 }
 
+/// Writes decisions as the thread of the ledger does; returns the CPU time it took, and their
+/// bytes.
+std::pair<double, std::int64_t> write_ledger(const std::vector<sim::TimedRecord>& records) {
+  namespace fs = std::filesystem;
+  std::string folder = (fs::temp_directory_path() / "troupe-bench-XXXXXX").string();
+  if (::mkdtemp(folder.data()) == nullptr) return {0, 0};
+  double seconds = 0;
+  std::int64_t bytes = 0;
+  if (auto writer = actors::LedgerWriter::open(folder, 1LL << 32); writer.ok()) {
+    sched::LedgerEntry entry;
+    const double begin = cpu_seconds();
+    for (const sim::TimedRecord& one : records) {
+      entry.at_us = one.now_us;
+      entry.what = one.record;
+      writer->add(entry);
+      ++entry.number;
+    }
+    writer->write_out();
+    seconds = cpu_seconds() - begin;
+  }
+  std::error_code code;
+  for (const auto& file : fs::directory_iterator(folder, code))
+    bytes += static_cast<std::int64_t>(file.file_size());
+  fs::remove_all(folder, code);
+  return {seconds, bytes};
+}
+
 } // namespace
 
 SchedulerBench bench_scheduler(std::int64_t rounds) {
@@ -73,6 +103,8 @@ SchedulerBench bench_scheduler(std::int64_t rounds) {
   bench.requests = static_cast<std::int64_t>(plan.requests.size());
   std::vector<double> ours;
   std::vector<double> bare;
+  std::vector<double> run;
+  std::vector<double> ledger;
   for (std::int64_t round = 0; round < rounds; ++round) {
     sim::Simulator simulator(plan.options, plan.requests);
     const double begin = cpu_seconds();
@@ -81,10 +113,17 @@ SchedulerBench bench_scheduler(std::int64_t rounds) {
     bench.events = simulator.events();
     bench.pending = std::max<std::int64_t>(1, simulator.pending_mean());
     ours.push_back(static_cast<double>(bench.events) / seconds);
+    run.push_back(seconds);
+    const auto [written_s, bytes] = write_ledger(simulator.records());
+    ledger.push_back(written_s);
+    bench.decisions = static_cast<std::int64_t>(simulator.records().size());
+    bench.decision_bytes = static_cast<double>(bytes) / static_cast<double>(bench.decisions);
     bare.push_back(heap_events_per_s(bench.pending, 4 * bench.events));
   }
   bench.events_per_s = median(ours);
   bench.heap_per_s = median(bare);
+  bench.run_s = median(run);
+  bench.ledger_s = median(ledger);
   return bench;
 }
 
@@ -92,16 +131,23 @@ std::string bench_text(const SchedulerBench& bench) {
   return fmt::format(
       "simulated events/s with the real stages: {:.0f}, bare heap at {} pending {:.0f}, ratio "
       "{:.3f}\n(medians of {} rounds; {} events, {} requests on 4 + 4 ranks; invariants after "
-      "every event, all accounts of a rank every {} events)\n",
+      "every event, all accounts of a rank every {} events)\n"
+      "ledger of its {} decisions: {:.0f} bytes and {:.2f} us of CPU each, ratio to the run "
+      "{:.3f}\n",
       bench.events_per_s, bench.pending, bench.heap_per_s, bench.ratio(), bench.rounds,
-      bench.events, bench.requests, bench.walk_every);
+      bench.events, bench.requests, bench.walk_every, bench.decisions, bench.decision_bytes,
+      1e6 * bench.ledger_s / static_cast<double>(std::max<std::int64_t>(1, bench.decisions)),
+      bench.ledger_ratio());
 }
 
 std::string bench_json(const SchedulerBench& bench) {
   return fmt::format(R"({{"rounds":{},"events":{},"requests":{},"pending":{},"walk_every":{},)"
-                     R"("events_per_s":{:.0f},"heap_events_per_s":{:.0f},"ratio":{:.4f}}})",
+                     R"("events_per_s":{:.0f},"heap_events_per_s":{:.0f},"ratio":{:.4f},)"
+                     R"("decisions":{},"decision_bytes":{:.1f},"ledger_s":{:.4f},)"
+                     R"("ledger_ratio":{:.4f}}})",
                      bench.rounds, bench.events, bench.requests, bench.pending, bench.walk_every,
-                     bench.events_per_s, bench.heap_per_s, bench.ratio());
+                     bench.events_per_s, bench.heap_per_s, bench.ratio(), bench.decisions,
+                     bench.decision_bytes, bench.ledger_s, bench.ledger_ratio());
 }
 
 } // namespace troupe::app

@@ -1,4 +1,5 @@
-// Events a second of the simulator with the real stages, against a bare heap in the same run.
+// Events a second of the simulator with the real stages, against a bare heap in the same run, and
+// what the ledger of its decisions costs.
 
 #pragma once
 
@@ -17,6 +18,13 @@ struct SchedulerBench {
   double events_per_s = 0;
   double heap_per_s = 0; ///< Pop the earliest, push one in its place; nothing else.
 
+  std::int64_t decisions = 0; ///< Of one simulated run, with their questions.
+  double decision_bytes = 0;  ///< In the ledger, mean.
+  double ledger_s = 0;        ///< CPU time to encode and write them.
+  double run_s = 0;           ///< CPU time of the simulated run.
+
+  /// Of the simulated run, which decides and does nothing else.
+  double ledger_ratio() const noexcept { return run_s > 0 ? ledger_s / run_s : 0; }
   double ratio() const noexcept { return heap_per_s > 0 ? events_per_s / heap_per_s : 0; }
 };
 

@@ -7,6 +7,7 @@
 #include "actors/app/progress.hpp"
 #include "actors/app/signals.hpp"
 #include "actors/app/steady_clock.hpp"
+#include "actors/ledger_reader.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -189,6 +190,8 @@ int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& p
     options.ledger_directory = setup.config.ledger.directory.empty()
                                    ? paths.output + ".ledger"
                                    : setup.config.ledger.directory;
+    // Epochs go on where the ledger of an earlier run ends: an epoch names one set.
+    options.policies.epoch = next(actors::end_of_ledger(options.ledger_directory).highest_epoch);
   }
   watch_signals();
   const std::int64_t total = job->facts().lines;

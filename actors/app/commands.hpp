@@ -12,6 +12,10 @@
 #include <string_view>
 #include <vector>
 
+namespace troupe::actors {
+struct LedgerFault;
+} // namespace troupe::actors
+
 namespace troupe::app {
 
 inline constexpr int kExitDone = 0;
@@ -94,6 +98,22 @@ struct ExplainArguments {
   std::string why_not; ///< A rank's name; "" = the whole story.
 };
 
+struct LedgerArguments {
+  CommonArguments common;
+  std::string action; ///< "tail", "stats" or "export".
+  std::string ledger; ///< "" = as configured.
+  std::string what;   ///< Kind of entry; "" = all.
+  std::int64_t lines = 20;
+};
+
+struct ReplayArguments {
+  CommonArguments common;
+  std::string ledger;
+  std::string policies;    ///< "" = the sets of the ledger.
+  std::int64_t first = 20; ///< Differences that are shown.
+  std::string version;     ///< Of this program.
+};
+
 struct BenchArguments {
   CommonArguments common;
   std::string what; ///< "engine", "messages" or "scheduler".
@@ -109,6 +129,11 @@ int command_config(const ConfigArguments& arguments);
 int command_bench(const BenchArguments& arguments);
 int command_sim(const SimArguments& arguments);
 int command_explain(const ExplainArguments& arguments);
+int command_ledger(const LedgerArguments& arguments);
+int command_replay(const ReplayArguments& arguments);
+
+/// Tells on standard error what of a ledger could not be read.
+void say_faults(const std::vector<actors::LedgerFault>& faults);
 
 /// `batch --check`: validates the input and writes nothing but the bad lines to standard output.
 int check_batch_input(const BatchArguments& arguments);

@@ -158,6 +158,7 @@ void LocalSystem::add_to(RunSummary& summary) const {
   summary.ttft = *state.all.ttft;
   summary.tpot = *state.all.tpot;
   summary.scheduling_us = state.all.counters->scheduling_ns / 1000;
+  if (state.all.ledger) summary.ledger_us = state.all.ledger->cost_us();
   summary.messages = state.all.counters->messages;
   summary.rank_restarts = state.all.supervised->restarts;
   summary.wall_us = steady_us() - state.start_us;

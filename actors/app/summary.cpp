@@ -113,6 +113,14 @@ std::string summary_text(const RunSummary& summary) {
         fmt::format("; {:.1f} messages a request", static_cast<double>(summary.messages) /
                                                        static_cast<double>(summary.run_requests));
   }
+  if (summary.ledger_us > 0) {
+    out += fmt::format("\n  {:<11}{}", "ledger", duration(summary.ledger_us));
+    if (summary.wall_us > 0) {
+      out += fmt::format(", {:.2f} % of the wall time", 100.0 *
+                                                            static_cast<double>(summary.ledger_us) /
+                                                            static_cast<double>(summary.wall_us));
+    }
+  }
   if (summary.preemptions > 0) {
     out += fmt::format("\n  {:<11}{} preemptions; kv.memory is tight", "kv", summary.preemptions);
   }
@@ -152,6 +160,7 @@ std::string summary_json(const RunSummary& summary) {
         {"completion_tokens", summary.run_completion_tokens},
         {"wall_us", summary.wall_us},
         {"scheduling_us", summary.scheduling_us},
+        {"ledger_us", summary.ledger_us},
         {"steps", summary.steps},
         {"messages", summary.messages},
         {"preemptions", summary.preemptions},

@@ -40,6 +40,7 @@ struct RunSummary {
   Histogram tpot; ///< (last token - first token) / (tokens - 1), of answers with two or more.
   std::vector<RankSummary> ranks;
   std::int64_t scheduling_us = 0; ///< Inside stages, all actors together.
+  std::int64_t ledger_us = 0;     ///< Of the CPU, to hand entries over, encode and write them.
   std::int64_t steps = 0;         ///< Engine steps of all ranks.
   std::int64_t messages = 0;      ///< Between actors.
   std::int64_t preemptions = 0;   ///< Of all ranks.

@@ -95,11 +95,14 @@ void spawn_ranks(caf::actor_system& system, Threads threads, const SystemOptions
       actors::spawn_stage(system, threads, actors::supervisor_actor, std::move(config));
 }
 
-std::shared_ptr<actors::Ledger> open_ledger(const SystemOptions& options) {
+std::shared_ptr<actors::Ledger> open_ledger(const SystemOptions& options, std::int64_t at_us) {
   if (options.ledger_directory.empty()) return nullptr;
   auto ledger =
       actors::Ledger::open(options.ledger_directory, options.config.ledger.size_max_bytes);
-  if (ledger.ok()) return std::move(*ledger);
+  if (ledger.ok()) {
+    (*ledger)->append(sched::SetLive{options.policies, sched::SwapCause::start, {}}, at_us);
+    return std::move(*ledger);
+  }
   spdlog::warn("{}; the job goes on without a ledger", ledger.error().message);
   return nullptr;
 }
@@ -154,7 +157,7 @@ sched::DecodeOptions decode_options(const SystemConfig& config) {
 SystemActors spawn_system(caf::actor_system& system, Threads threads, const SystemOptions& options,
                           std::vector<OpenedRank> ranks, const caf::actor& listener) {
   SystemActors out;
-  out.ledger = open_ledger(options);
+  out.ledger = open_ledger(options, actors::now_us(system));
   out.peers->listener = listener;
   const actors::ShellContext context{out.peers, out.ledger, out.counters, options.tap, out.stages};
   spawn_stages(system, options, context, out);

@@ -5,9 +5,11 @@
 
 #include <charconv>
 #include <cstdio>
+#include <filesystem>
 #include <fstream>
 #include <optional>
 #include <string_view>
+#include <system_error>
 
 namespace troupe::app {
 
@@ -75,6 +77,14 @@ std::optional<sim::TraceRow> csv_row(const std::string& text) {
 } // namespace
 
 Result<std::vector<sim::TraceRow>> read_trace(const std::string& path, std::int64_t rows_max) {
+  std::error_code code;
+  // Opening a pipe would wait for its writer, without a bound.
+  if (std::filesystem::exists(path, code) && !std::filesystem::is_regular_file(path, code)) {
+    return Error{ErrorCode::io_error,
+                 fmt::format("{}: found something that is no regular file, expected a trace; write "
+                             "what it brings into a file first",
+                             path)};
+  }
   std::ifstream in(path, std::ios::binary);
   if (!in) return Error{ErrorCode::io_error, fmt::format("{}: cannot open the trace", path)};
   std::vector<sim::TraceRow> rows;

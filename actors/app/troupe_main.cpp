@@ -48,6 +48,8 @@ public:
     add_bench();
     add_sim();
     add_explain();
+    add_ledger();
+    add_replay();
   }
 
   int run(int argc, char** argv) {
@@ -256,6 +258,55 @@ private:
     sub->callback([this] { run_ = [this] { return command_explain(explain_); }; });
   }
 
+  void add_ledger() {
+    CLI::App* sub = app_.add_subcommand("ledger", "What the ledger of a job holds");
+    sub->footer("Example:\n  troupe ledger stats --ledger results.jsonl.ledger");
+    sub->require_subcommand(1);
+    add_ledger_action(sub, "tail", "The last entries, one a line");
+    add_ledger_action(sub, "stats", "Entries, requests, decisions by kind and epoch, what is lost");
+    add_ledger_action(sub, "export", "Every entry with all it holds, one JSON object a line");
+  }
+
+  void add_ledger_action(CLI::App* ledger, const std::string& action, const std::string& about) {
+    LedgerArguments& a = ledger_;
+    CLI::App* sub = ledger->add_subcommand(action, about);
+    sub->footer("Example:\n  troupe ledger " + action + " --ledger results.jsonl.ledger");
+    add_common(sub, a.common);
+    sub->add_option("--ledger", a.ledger, "Folder; default: ledger.directory")->type_name("DIR");
+    if (action != "stats") {
+      sub->add_option("--what", a.what, "Only entries of this kind")
+          ->check(CLI::IsMember(
+              {"decision", "observed", "milestone", "finish", "set_live", "named", "rank_change"}))
+          ->type_name("KIND");
+    }
+    if (action == "tail") {
+      sub->add_option("--lines", a.lines, "So many; default: 20")
+          ->check(CLI::Range(1, 1'000'000))
+          ->type_name("N");
+    }
+    sub->callback([this, action] {
+      ledger_.action = action;
+      run_ = [this] { return command_ledger(ledger_); };
+    });
+  }
+
+  void add_replay() {
+    ReplayArguments& a = replay_;
+    CLI::App* sub =
+        command("replay", "Decides what a ledger holds again, by the same policies or by others",
+                "troupe replay results.jsonl.ledger --policies mine.toml\n\n"
+                "Exit code 0 when every decision is equal, else 3.",
+                a.common);
+    sub->add_option("ledger", a.ledger, "Folder")->type_name("LEDGER")->required();
+    sub->add_option("--policies", a.policies, "Asks the set of this file instead")
+        ->type_name("FILE");
+    sub->add_option("--first", a.first, "Differences to show; default: 20")
+        ->check(CLI::Range(0, 1'000'000))
+        ->type_name("N");
+    a.version = TROUPE_VERSION;
+    sub->callback([this] { run_ = [this] { return command_replay(replay_); }; });
+  }
+
   std::set<std::string> names() const {
     std::set<std::string> out = {"help"};
     for (const CLI::App* sub : app_.get_subcommands([](const CLI::App*) { return true; })) {
@@ -367,6 +418,8 @@ private:
   BenchArguments bench_;
   SimArguments sim_;
   ExplainArguments explain_;
+  LedgerArguments ledger_;
+  ReplayArguments replay_;
 };
 
 } // namespace

@@ -176,6 +176,7 @@ RunSummary sample_summary() {
   summary.ranks = {{"prefill-0", sched::Role::prefill, 900'000, 9},
                    {"decode-0", sched::Role::decode, 100'000, 40}};
   summary.scheduling_us = 490;
+  summary.ledger_us = 2'500;
   summary.steps = 49;
   summary.messages = 120;
   summary.wall_us = 1'000'000;
@@ -187,7 +188,7 @@ TEST(Summary, SaysWhatAPersonWantsToKnow) {
   for (const char* part :
        {"10 of 10 requests", "8 succeeded", "2 failed", "100 in, 50 out", "TTFT", "p50 50", "TPOT",
         "prefill-0", "busy 90.0 %", "busy 10.0 %", "configs/throughput.toml", "scheduling",
-        "10 us a step", "12.0 messages a request", "1.00 s"}) {
+        "10 us a step", "12.0 messages a request", "0.25 % of the wall time", "1.00 s"}) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " in\n" << text;
   }
   EXPECT_EQ(text.find("restarts"), std::string::npos);

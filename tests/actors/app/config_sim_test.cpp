@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 
 #include <string>
+#include <sys/stat.h>
 
 namespace troupe::app {
 namespace {
@@ -154,6 +155,16 @@ TEST(TraceReader, BadRowsAreErrorsWithTheirLine) {
     EXPECT_NE(rows.error().message.find("bad.jsonl:2:"), std::string::npos) << rows.error().message;
   }
   EXPECT_FALSE(read_trace(folder.path("absent"), 10).ok());
+}
+
+// Opening a pipe that nobody writes to would never return.
+TEST(TraceReader, APipeIsRefusedAtOnce) {
+  const TemporaryFolder folder;
+  const std::string pipe = folder.path("trace");
+  ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
+  const auto rows = read_trace(pipe, 10);
+  ASSERT_FALSE(rows.ok());
+  EXPECT_NE(rows.error().message.find("regular file"), std::string::npos) << rows.error().message;
 }
 
 } // namespace

@@ -84,7 +84,7 @@ TEST(Incarnation, Driver) {
 TEST(Incarnation, Chunker) {
   Bench<PrefillStage> chunker{PrefillStage({}, {}, builtins()), {}};
   chunker.on(up(0, Role::prefill, 16, 4, kOld)).on(up(0, Role::prefill, 16, 4, kNew));
-  chunker.on(Submit{kCurrent, "", 0, 0, 0, work(8, 4)});
+  chunker.on(Submit{kCurrent, "", 0, 0, 0, 0, work(8, 4)});
   ASSERT_EQ(sent<Assign>(chunker.effects).at(0).rank, rank_ref(0, kNew));
 
   chunker.expect_dropped(Assigned{kCurrent, rank_ref(0, kOld)}, "Assigned of the old life");

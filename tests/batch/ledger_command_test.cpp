@@ -1,0 +1,163 @@
+// `troupe ledger` and `troupe replay` on the ledger of a job of the executable.
+
+#include "tests/support/batch_folder.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace troupe::test {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+constexpr std::int64_t kLines = 30;
+
+/// A finished job whose requests wait for each other.
+class LedgerCommand : public testing::Test {
+protected:
+  LedgerCommand() {
+    job_.use_null_device();
+    job_.flags.insert(job_.flags.end(), {"--set", "limits.sequences_max=2"});
+    job_.write_input(BatchFolder::completions(kLines));
+    const ProcessEnd end = job_.run();
+    EXPECT_EQ(end.code, 0) << end.err;
+  }
+
+  ProcessEnd troupe(const std::vector<std::string>& arguments) const {
+    ProcessOptions options;
+    options.arguments = arguments;
+    options.folder = job_.files.path("");
+    return TroupeProcess(options).wait();
+  }
+
+  BatchFolder job_;
+  std::string ledger_ = "out.jsonl.ledger";
+};
+
+TEST_F(LedgerCommand, StatsCountWhatTheJobDid) {
+  const ProcessEnd end = troupe({"ledger", "stats", "--ledger", ledger_, "--json"});
+  ASSERT_EQ(end.code, 0) << end.err;
+  EXPECT_EQ(end.err, "");
+  const Json stats = Json::parse(end.out);
+  EXPECT_EQ(stats["requests"], kLines);
+  EXPECT_EQ(stats["kinds"]["admission"], kLines);
+  EXPECT_EQ(stats["kinds"]["prefill_router"], kLines);
+  EXPECT_EQ(stats["invalid"], 0);
+  EXPECT_EQ(stats["fallbacks"], 0);
+  EXPECT_EQ(stats["dropped"], 0);
+  std::int64_t decisions = 0;
+  for (const auto& [kind, count] : stats["kinds"].items())
+    decisions += count.get<std::int64_t>();
+  EXPECT_EQ(stats["decisions"], decisions);
+  ASSERT_EQ(stats["epochs"].size(), 1U);
+  EXPECT_EQ(stats["epochs"][0],
+            (Json{{"epoch", 1}, {"name", "default"}, {"decisions", decisions}}));
+  const ProcessEnd words = troupe({"ledger", "stats", "--ledger", ledger_});
+  EXPECT_NE(words.out.find(fmt::format("decisions   {}", decisions)), std::string::npos);
+}
+
+TEST_F(LedgerCommand, ExportHasEveryEntryAndTailTheLastOnes) {
+  const Json stats = Json::parse(troupe({"ledger", "stats", "--ledger", ledger_, "--json"}).out);
+  const ProcessEnd all = troupe({"ledger", "export", "--ledger", ledger_});
+  ASSERT_EQ(all.code, 0) << all.err;
+  std::vector<std::string> lines;
+  std::istringstream in(all.out);
+  for (std::string line; std::getline(in, line);)
+    lines.push_back(line);
+  ASSERT_EQ(lines.size(), stats["records"]);
+  std::int64_t named = 0;
+  std::int64_t finished = 0;
+  for (std::size_t i = 0; i < lines.size(); ++i) {
+    const Json entry = Json::parse(lines[i]);
+    EXPECT_EQ(entry["n"], i);
+    named += entry["what"] == "named" ? 1 : 0;
+    finished += entry["what"] == "finish" ? 1 : 0;
+  }
+  EXPECT_EQ(named, kLines);
+  EXPECT_EQ(finished, kLines);
+
+  const ProcessEnd last = troupe({"ledger", "tail", "--ledger", ledger_, "--lines", "3", "--json"});
+  ASSERT_EQ(last.code, 0) << last.err;
+  EXPECT_EQ(last.out, fmt::format("{}\n{}\n{}\n", lines[lines.size() - 3], lines[lines.size() - 2],
+                                  lines.back()));
+  const ProcessEnd words =
+      troupe({"ledger", "tail", "--ledger", ledger_, "--what", "decision", "--lines", "5"});
+  EXPECT_EQ(std::count(words.out.begin(), words.out.end(), '\n'), 5);
+}
+
+TEST_F(LedgerCommand, ReplayIsEqualAndSaysWhereAnotherSetDiffers) {
+  const ProcessEnd same = troupe({"replay", ledger_, "--json"});
+  ASSERT_EQ(same.code, 0) << same.out << same.err;
+  const Json report = Json::parse(same.out);
+  EXPECT_GT(report["decisions"], kLines);
+  EXPECT_EQ(report["equal"], report["decisions"]);
+  EXPECT_EQ(report["different"], 0);
+  EXPECT_EQ(report["first"], Json::array());
+
+  job_.files.write("other.toml", "name = \"other\"\n[handoff]\npolicy = \"paced\"\n"
+                                 "[prefill_chunker]\npolicy = \"fixed\"\nbudget_tokens = 1\n");
+  const ProcessEnd other = troupe({"replay", ledger_, "--policies", "other.toml", "--json"});
+  EXPECT_EQ(other.code, 3) << other.err;
+  const Json differs = Json::parse(other.out);
+  EXPECT_EQ(differs["decisions"], report["decisions"]);
+  EXPECT_GT(differs["different"], 0);
+  EXPECT_EQ(differs["kinds"]["prefill_chunker"]["different"],
+            differs["kinds"]["prefill_chunker"]["decisions"]);
+  EXPECT_EQ(differs["kinds"]["admission"]["different"], 0);
+  ASSERT_FALSE(differs["first"].empty());
+  for (const char* key : {"number", "stage", "kind", "policy", "then", "policy_now", "now", "why"})
+    EXPECT_TRUE(differs["first"][0].contains(key)) << key;
+  const ProcessEnd words = troupe({"replay", ledger_, "--policies", "other.toml"});
+  EXPECT_NE(words.out.find("then time_budget"), std::string::npos) << words.out;
+  EXPECT_NE(words.out.find("now  fixed"), std::string::npos) << words.out;
+}
+
+TEST_F(LedgerCommand, ARestartedJobGoesOnWithItsEpochs) {
+  ASSERT_EQ(job_.run({"--restart"}).code, 0);
+  const Json stats = Json::parse(troupe({"ledger", "stats", "--ledger", ledger_, "--json"}).out);
+  ASSERT_EQ(stats["epochs"].size(), 2U);
+  EXPECT_EQ(stats["epochs"][1]["epoch"], 2);
+  EXPECT_EQ(stats["dropped"], 0);
+  EXPECT_EQ(troupe({"replay", ledger_}).code, 0);
+}
+
+TEST_F(LedgerCommand, DamageIsNamedAndTheRestIsUsed) {
+  const std::string segment = job_.files.path(ledger_ + "/ledger-00000001.seg");
+  const auto size = fs::file_size(segment);
+  fs::resize_file(segment, size - 5);
+  const ProcessEnd torn = troupe({"replay", ledger_});
+  EXPECT_EQ(torn.code, 0);
+  EXPECT_NE(torn.err.find("ledger-00000001.seg:"), std::string::npos) << torn.err;
+  EXPECT_NE(torn.err.find("the file ends inside a frame"), std::string::npos) << torn.err;
+  {
+    std::fstream file(segment, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(static_cast<std::streamoff>(size / 2));
+    file.write("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 16);
+  }
+  const ProcessEnd damaged = troupe({"ledger", "stats", "--ledger", ledger_});
+  EXPECT_EQ(damaged.code, 0);
+  EXPECT_NE(damaged.err.find("bytes are skipped"), std::string::npos) << damaged.err;
+}
+
+TEST_F(LedgerCommand, WhatIsNoLedgerIsRefusedWithAHint) {
+  for (const std::vector<std::string>& arguments :
+       {std::vector<std::string>{"ledger", "stats"},
+        {"ledger", "tail", "--ledger", "none"},
+        {"replay", "none"},
+        {"replay", "."},
+        {"replay", ledger_, "--policies", "none.toml"}}) {
+    const ProcessEnd end = troupe(arguments);
+    EXPECT_EQ(end.code, 2) << end.out << end.err;
+    EXPECT_EQ(std::count(end.err.begin(), end.err.end(), '\n'), 1) << end.err;
+  }
+}
+
+} // namespace
+} // namespace troupe::test
