@@ -25,7 +25,8 @@ std::string not_found(const ExplainArguments& arguments, std::int64_t requests) 
   }
   return fmt::format(
       "{}: no request is named \"{}\" or has that number; the ledger names {} requests, `troupe "
-      "ledger tail --ledger {}` shows them. Old ones go when the ledger reaches ledger.size_max",
+      "ledger tail --what named --ledger {}` shows the last ones. Old ones go when the ledger "
+      "reaches ledger.size_max",
       arguments.ledger, arguments.request, requests, arguments.ledger);
 }
 
@@ -44,9 +45,7 @@ int command_explain(const ExplainArguments& arguments) {
   const auto faults = actors::read_ledger(
       arguments.ledger, [&](sched::LedgerEntry&& entry) { explainer.take(entry); });
   if (!faults.ok()) return fail(exit_code_of(faults.error()), faults.error().message);
-  for (const actors::LedgerFault& fault : *faults) {
-    if (!arguments.common.quiet) fmt::print(stderr, "troupe: {}\n", actors::fault_text(fault));
-  }
+  if (!arguments.common.quiet) say_faults(*faults);
   const std::vector<sched::Story> stories = explainer.stories();
   if (stories.empty()) return fail(kExitRefused, not_found(arguments, explainer.requests_seen()));
   bool candidate = arguments.why_not.empty();

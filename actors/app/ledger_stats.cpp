@@ -16,6 +16,7 @@ struct RequestOf {
   RequestId operator()(const sched::Finish& f) const { return f.request; }
   RequestId operator()(const sched::SetLive&) const { return RequestId{}; }
   RequestId operator()(const sched::RequestNamed& n) const { return n.request; }
+  RequestId operator()(const sched::RankChange&) const { return RequestId{}; }
 };
 
 } // namespace

@@ -393,8 +393,8 @@ private:
     sub->add_option("--ledger", a.ledger, "Folder; default: ledger.directory")->type_name("DIR");
     if (action != "stats") {
       sub->add_option("--what", a.what, "Only entries of this kind")
-          ->check(
-              CLI::IsMember({"decision", "observed", "milestone", "finish", "set_live", "named"}))
+          ->check(CLI::IsMember(
+              {"decision", "observed", "milestone", "finish", "set_live", "named", "rank_change"}))
           ->type_name("KIND");
     }
     if (action == "tail") {

@@ -238,5 +238,42 @@ TEST_F(CommandLine, BatchReadsStandardInput) {
   EXPECT_FALSE(folder_.has("out.errors.jsonl"));
 }
 
+TEST_F(CommandLine, ExplainTellsWhereTheTimeWent) {
+  const std::string null =
+      " --set rank.prefill.device=null --set rank.decode.device=null --model " + kModel;
+  folder_.write("in.jsonl", completion_line("a", R"({"prompt":"x","max_tokens":3})") +
+                                completion_line("b", R"({"prompt":["x","y"],"max_tokens":2})"));
+  ASSERT_EQ(run("batch --quiet --input in.jsonl --output out.jsonl" + null).exit_code, 0);
+  const std::string ledger = " --ledger out.jsonl.ledger";
+  const Outcome words = run("explain a" + ledger);
+  EXPECT_EQ(words.exit_code, 0) << words.err;
+  EXPECT_TRUE(has(words.out, "(a): ok (length) after ")) << words.out;
+  EXPECT_TRUE(has(words.out, "chose prefill-0: only_choice")) << words.out;
+  const Outcome both = run("explain b --json" + ledger);
+  ASSERT_EQ(lines_of(both.out).size(), 2U) << "an object a choice: " << both.out;
+  for (const std::string& line : lines_of(both.out)) {
+    const Json story = Json::parse(line);
+    EXPECT_EQ(story["custom_id"], "b");
+    std::int64_t told_us = 0;
+    for (const Json& span : story["spans"]) {
+      EXPECT_EQ(span["from_us"], told_us);
+      EXPECT_FALSE(span["why"].get<std::string>().empty());
+      told_us = span["to_us"];
+    }
+    EXPECT_EQ(story["latency_us"], told_us);
+    EXPECT_EQ(story["decisions"][0]["kind"], "admission");
+    const std::string number = story["request"].dump();
+    EXPECT_EQ(run("explain --json " + number + ledger).out, line + "\n");
+  }
+  EXPECT_TRUE(has(run("explain a --why-not decode-0" + ledger).out, "it was chosen"));
+  EXPECT_EQ(run("explain a --why-not decode-9" + ledger).exit_code, 2);
+  const Outcome unknown = run("explain c" + ledger);
+  EXPECT_EQ(unknown.exit_code, 2);
+  EXPECT_TRUE(has(unknown.err, "no request is named \"c\"")) << unknown.err;
+  EXPECT_EQ(unknown.out, "");
+  EXPECT_EQ(run("explain a --ledger nowhere").exit_code, 2);
+  EXPECT_EQ(run("explain a").exit_code, 2);
+}
+
 } // namespace
 } // namespace troupe::app
