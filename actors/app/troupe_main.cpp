@@ -246,7 +246,9 @@ private:
 
   /// `troupe policy`, which holds what the SDK and what a running system offers.
   CLI::App* policy_group() {
-    if (CLI::App* group = app_.get_subcommand_no_throw("policy")) return group;
+    for (CLI::App* sub : app_.get_subcommands([](CLI::App*) { return true; })) {
+      if (sub->get_name() == "policy") return sub;
+    }
     CLI::App* group = app_.add_subcommand("policy", "Policies of your own");
     group->footer("Example:\n  troupe policy test build/libmine.so");
     group->require_subcommand(1);
