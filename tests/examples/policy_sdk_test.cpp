@@ -108,7 +108,7 @@ TEST_F(PolicySdk, EachBrokenPolicyIsFoundByItsCheckAndNoneStopsTheOthers) {
 }
 
 TEST_F(PolicySdk, AHangIsEndedAndNamed) {
-  const ProcessEnd end = troupe({"policy", "test", TROUPE_HANGING_POLICY, "--decide-us", "500",
+  const ProcessEnd end = troupe({"policy", "test", TROUPE_HANGING_POLICY, "--decide-us", "250",
                                  "--create-ms", "100", "--policy", "queue/hangs"});
   EXPECT_EQ(end.code, 3) << end.err;
   EXPECT_NE(end.out.find("FAIL  empty"), std::string::npos) << end.out;
