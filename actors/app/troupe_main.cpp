@@ -269,20 +269,14 @@ private:
 
   /// `troupe policy`, which holds what the SDK and what a running system offers.
   CLI::App* policy_group() {
-<<<<<<< HEAD
-    if (CLI::App* group = app_.get_subcommand_no_throw("policy")) return group;
+    for (CLI::App* sub : app_.get_subcommands([](CLI::App*) { return true; })) {
+      if (sub->get_name() == "policy") return sub;
+    }
     CLI::App* group =
         app_.add_subcommand("policy", "Policy files, those of a running system, and your own");
     group->footer("Example:\n  troupe policy swap configs/policies/latency.toml --connect "
                   "results.jsonl.sock\n\n`troupe batch` prints the path of its control socket at "
                   "the start.");
-=======
-    for (CLI::App* sub : app_.get_subcommands([](CLI::App*) { return true; })) {
-      if (sub->get_name() == "policy") return sub;
-    }
-    CLI::App* group = app_.add_subcommand("policy", "Policies of your own");
-    group->footer("Example:\n  troupe policy test build/libmine.so");
->>>>>>> sdk
     group->require_subcommand(1);
     return group;
   }
