@@ -1,3 +1,5 @@
+// Options of a policy as rows of plain values, and back.
+
 #include "actors/messages.hpp"
 
 #include <bit>

@@ -1,3 +1,5 @@
+// Stable names of stages and phases, as logs and the ledger write them.
+
 #include "schedulers/stage/effects.hpp"
 #include "schedulers/stage/swap_protocol.hpp"
 
