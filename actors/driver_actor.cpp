@@ -154,9 +154,20 @@ void take_store_state(Self& self, const StoreState& store) {
   end_job(self, false, store.code, store.message);
 }
 
+/// What the guardrails see of a request; one that was given up says nothing about policies.
+void tell_manager(Self& self, const sched::Finish& finish) {
+  if (finish.code == ErrorCode::cancelled) return;
+  const std::int64_t gaps = finish.output_tokens - 1;
+  sched::RequestEnded ended{finish.code == ErrorCode::ok, 0, -1, finish.preemptions};
+  if (finish.output_tokens > 0) ended.ttft_us = finish.first_token_us - finish.arrival_us;
+  if (gaps > 0) ended.tpot_us = (finish.end_us - finish.first_token_us) / gaps;
+  send_to(self, self.state.context.peers->manager, caf::make_message(ended));
+}
+
 void take_finish(Self& self, const sched::Finish& finish) {
   DriverState& state = self.state;
   if (finish.code == ErrorCode::no_rank) return; // Its line goes back to the input.
+  tell_manager(self, finish);
   if (state.watch.finishes) state.watch.finishes(finish);
   tell_text(self, Complete{finish.request, finish.code, finish.end, finish.detail});
 }

@@ -20,7 +20,7 @@ struct ShadowTotals {
   std::int64_t decisions = 0; ///< It answered.
   std::int64_t disagreed = 0; ///< Of those, with another value than the live one.
   std::int64_t failed = 0;    ///< It gave no valid answer.
-  std::int64_t dropped = 0;   ///< Questions it was too slow for.
+  std::int64_t dropped = 0;   ///< Questions it was too slow for, and those until it caught up.
 };
 
 struct ManagerView {
@@ -36,9 +36,22 @@ struct ManagerView {
 /// Thread: any.
 class ManagerFacts {
 public:
+  /// What shadows and canaries of one set did is kept until another one is live.
   void publish(ManagerView view) {
     const std::lock_guard lock(mutex_);
+    if (view.live.epoch == view_.live.epoch) {
+      view.shadow = std::move(view_.shadow);
+      view.canary_decisions = view_.canary_decisions;
+    }
     view_ = std::move(view);
+  }
+  void publish_shadow(PolicyEpoch epoch, const std::string& kind, const ShadowTotals& totals) {
+    const std::lock_guard lock(mutex_);
+    if (epoch == view_.live.epoch) view_.shadow[kind] = totals;
+  }
+  void count_canary(PolicyEpoch epoch) {
+    const std::lock_guard lock(mutex_);
+    if (epoch == view_.live.epoch) ++view_.canary_decisions;
   }
   ManagerView view() const {
     const std::lock_guard lock(mutex_);

@@ -21,6 +21,9 @@ namespace troupe::actors {
 using StageTap =
     std::function<void(const std::string& stage, const sched::Event& event, std::int64_t now_us)>;
 
+/// Sees what a stage said in one event, before it is performed.
+using EffectsWatch = std::function<void(const std::string& stage, const sched::Effects& effects)>;
+
 /// What an actor needs besides its stage.
 struct ShellContext {
   std::shared_ptr<const Peers> peers;
@@ -28,6 +31,7 @@ struct ShellContext {
   std::shared_ptr<ShellCounters> counters; ///< Never null.
   StageTap tap;                            ///< May be empty.
   std::shared_ptr<StageTable> stages;      ///< May be null: then nothing is published.
+  EffectsWatch watch;                      ///< May be empty.
 };
 
 /// State of an actor around one stage.
@@ -59,6 +63,7 @@ struct Shell {
                                            std::chrono::steady_clock::now() - begin)
                                            .count();
     publish(effects);
+    if (context.watch) context.watch(name, effects);
     const LedgerDesk desk{context.ledger.get(), ref};
     perform(self, *context.peers, desk, *context.counters, timers, effects, now, other);
     arm(self, timers);

@@ -79,6 +79,8 @@ void visit_limits(Limits& limits, Visitor& visitor) {
   visitor.integer("lease_ms", limits.lease_ms, IntegerRange{100, 3'600'000});
   visitor.integer("rank_restarts_max", limits.rank_restarts_max, IntegerRange{0, 1'000'000});
   visitor.integer("heartbeat_ms", limits.heartbeat_ms, IntegerRange{10, 60'000});
+  visitor.integer("invalid_decisions_max", limits.invalid_decisions_max,
+                  IntegerRange{0, 1'000'000});
 }
 
 template <class Sampling, class Visitor>
@@ -123,6 +125,7 @@ void visit_tables(Config& config, Visitor& visitor) {
   visit_limits(config.limits, visitor);
   visitor.table("policies");
   visitor.path("file", config.policies_file);
+  visitor.integer("swap_timeout_ms", config.swap_timeout_ms, IntegerRange{10, 3'600'000});
   visitor.table("control");
   visitor.path("socket", config.control_socket);
   visitor.table("ledger");

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPollEvery{100};
 constexpr std::chrono::seconds kStopWait{10};
+constexpr std::chrono::milliseconds kShadowWait{2000};
 
 struct SystemSettings : caf::actor_system_config {
   SystemSettings() {
@@ -38,6 +39,7 @@ struct LocalSystem::State {
   SystemActors all;
   std::int64_t start_us = steady_us();
   bool stopped = false;
+  bool shadow_hangs = false; ///< A shadow policy does not return.
 
   void add(const caf::actor& actor, const std::string& name) {
     alive.emplace(actor.address(), name);
@@ -58,7 +60,7 @@ struct LocalSystem::State {
     }
   }
 
-  bool hangs() const { return !alive.empty() || all.supervised->hanging > 0; }
+  bool hangs() const { return !alive.empty() || all.supervised->hanging > 0 || shadow_hangs; }
 
   /// Watches what cannot be replaced: an actor that ends while the job runs would leave it waiting
   /// for ever. The supervisor watches the ranks.
@@ -71,6 +73,7 @@ struct LocalSystem::State {
     add(peers.text, "text worker");
     add(peers.store, "journal writer");
     add(all.supervisor, "supervisor");
+    add(peers.manager, "policy manager");
   }
 };
 
@@ -89,8 +92,8 @@ LocalSystem::LocalSystem(SystemOptions options, std::vector<OpenedRank> ranks)
   }
   state.system = std::make_unique<caf::actor_system>(state.settings);
   state.self = std::make_unique<caf::scoped_actor>(*state.system);
-  state.all = spawn_system(*state.system, actors::Threads::own, options, std::move(ranks),
-                           caf::actor_cast<caf::actor>(state.self->ptr()));
+  state.all = spawn_system(*state.system, actors::Threads::own, std::move(options),
+                           std::move(ranks), caf::actor_cast<caf::actor>(state.self->ptr()));
   state.watch();
   start(state.all);
 }
@@ -135,6 +138,7 @@ void LocalSystem::stop() {
   if (std::exchange(state.stopped, true)) return;
   const auto deadline = std::chrono::steady_clock::now() + kStopWait;
   state.end_all(deadline);
+  state.shadow_hangs = !state.all.shadows->stop(kShadowWait);
   // The supervisor has ended its ranks, unless it was lost itself.
   if (!state.hangs()) {
     for (const caf::actor& rank : state.all.peers->ranks.all())

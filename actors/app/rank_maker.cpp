@@ -1,5 +1,10 @@
 #include "actors/app/rank_maker.hpp"
 
+#include "actors/messages.hpp"
+#include "schedulers/stage/slot_pack.hpp"
+
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
@@ -101,6 +106,23 @@ Result<std::shared_ptr<engine::Engine>> RankMaker::engine_of(OpenedRank& rank) c
   return std::shared_ptr<engine::Engine>(std::move(*opened));
 }
 
+/// The live set; the compiled-in policies under its epoch when it cannot be built any more, so that
+/// the rank works on while somebody mends it.
+sched::PolicySet RankMaker::policies_of(const std::string& name, RankRef life) const {
+  sched::PolicySet live = config_.policies->live();
+  const auto built = sched::RankSlots::make(live, *config_.registry);
+  if (built.ok()) return live;
+  const std::string why = "policy set \"" + live.name +
+                          "\" cannot be built any more: " + built.error().message +
+                          "; this life uses the compiled-in policies";
+  spdlog::error("{}: {}", name, why);
+  caf::anon_send(config_.peers->manager,
+                 sched::PolicyFault{{sched::StageKind::rank, life}, live.epoch, {}, {}, why});
+  sched::PolicySet compiled_in;
+  compiled_in.epoch = live.epoch;
+  return compiled_in;
+}
+
 Result<actors::RankLife> RankMaker::make(RankRef life) {
   OpenedRank& rank = ranks_.at(raw(life.rank));
   auto engine = engine_of(rank);
@@ -112,7 +134,7 @@ Result<actors::RankLife> RankMaker::make(RankRef life) {
   config.context = config_.context;
   config.options = rank_options(config_.config, rank, life.rank);
   config.options.rank = life;
-  config.policies = config_.policies;
+  config.policies = policies_of(rank.name, life);
   config.registry = config_.registry;
   config.engine = std::move(*engine);
   if (config_.wrap) config.engine = config_.wrap(rank.name, life, std::move(config.engine));

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/app/system_config.hpp"
+#include "actors/manager_facts.hpp"
 #include "actors/rank_actor.hpp"
 #include "actors/rank_life.hpp"
 #include "actors/shell.hpp"
@@ -50,7 +51,7 @@ struct RankMakerConfig {
   caf::actor_system* system = nullptr;
   actors::Threads threads = actors::Threads::own;
   SystemConfig config;
-  sched::PolicySet policies;
+  std::shared_ptr<const actors::ManagerFacts> policies; ///< What a life is built from.
   std::shared_ptr<const sched::PolicyRegistry> registry;
   actors::ShellContext context;
   std::shared_ptr<actors::Peers> peers;
@@ -72,6 +73,7 @@ public:
 
 private:
   Result<std::shared_ptr<engine::Engine>> engine_of(OpenedRank& rank) const;
+  sched::PolicySet policies_of(const std::string& name, RankRef life) const;
 
   RankMakerConfig config_;
   std::vector<OpenedRank> ranks_; ///< Ascending by id.

@@ -6,6 +6,7 @@
 #include "actors/balancer_actor.hpp"
 #include "actors/chunker_actor.hpp"
 #include "actors/driver_actor.hpp"
+#include "actors/policy_manager_actor.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -68,6 +69,43 @@ void spawn_stages(caf::actor_system& system, const SystemOptions& options,
       actors::spawn_stage(system, Threads::shared, actors::driver_actor, std::move(driver));
 }
 
+/// Counts what canaries decide, asks the shadows, and lets somebody look on.
+actors::EffectsWatch watch_effects(const SystemOptions& options, const SystemActors& out) {
+  return [facts = out.policies, shadows = out.shadows,
+          also = options.watch](const std::string& stage, const sched::Effects& effects) {
+    for (const sched::Effect& effect : effects.list()) {
+      const auto* record = std::get_if<sched::Record>(&effect);
+      if (record == nullptr || !record->asked) continue;
+      const bool canary =
+          std::visit([](const auto& asked) { return asked->canary; }, *record->asked);
+      if (canary) facts->count_canary(record->epoch);
+    }
+    shadows->offer(stage, effects);
+    if (also) also(stage, effects);
+  };
+}
+
+void spawn_manager(caf::actor_system& system, const SystemOptions& options,
+                   const actors::ShellContext& context, SystemActors& out) {
+  actors::PolicyManagerConfig config;
+  config.context = context;
+  config.options = manager_options(options.config);
+  config.first = options.policies;
+  config.facts = out.policies;
+  config.on_live = [shadows = out.shadows, also = options.on_live](const sched::SetLive& live) {
+    shadows->use(live.set);
+    if (also) also(live);
+  };
+  config.asker = options.swap_asker;
+  actors::ManagerView first;
+  first.live = options.policies;
+  // First lives are built, and may decide, before the manager runs.
+  out.policies->publish(std::move(first));
+  config.on_live({options.policies, sched::SwapCause::start, {}});
+  out.peers->manager =
+      actors::spawn_stage(system, Threads::shared, actors::policy_manager_actor, std::move(config));
+}
+
 sched::SupervisorOptions supervisor_options(const SystemConfig& config,
                                             const std::vector<OpenedRank>& ranks) {
   sched::SupervisorOptions out;
@@ -93,7 +131,7 @@ void spawn_ranks(caf::actor_system& system, Threads threads, const SystemOptions
       context,       supervisor_options(options.config, ranks), {}, {}, available_memory_bytes,
       out.supervised};
   const auto maker = std::make_shared<RankMaker>(RankMakerConfig{&system, threads, options.config,
-                                                                 options.policies, options.registry,
+                                                                 out.policies, options.registry,
                                                                  context, out.peers, options.wrap},
                                                  std::move(ranks));
   out.totals = maker->totals();
@@ -192,12 +230,25 @@ Status check_experts(const SystemConfig& config, std::int64_t experts) {
           "experts.slots: " + fits.error().message + "; 0 gives one for each expert"};
 }
 
-SystemActors spawn_system(caf::actor_system& system, Threads threads, const SystemOptions& options,
+sched::ManagerOptions manager_options(const SystemConfig& config) {
+  sched::ManagerOptions out;
+  out.swap_timeout_us = config.swap_timeout_ms * 1000;
+  out.commit_again_us =
+      std::min(out.commit_again_us, std::max<std::int64_t>(1000, out.swap_timeout_us / 4));
+  out.invalid_decisions_max = config.limits.invalid_decisions_max;
+  return out;
+}
+
+SystemActors spawn_system(caf::actor_system& system, Threads threads, SystemOptions options,
                           std::vector<OpenedRank> ranks, const caf::actor& listener) {
   SystemActors out;
+  options.policies.epoch = PolicyEpoch{options.first_epoch};
   out.ledger = open_ledger(options, actors::now_us(system));
+  out.shadows = std::make_shared<actors::ShadowLane>(options.registry, out.policies);
   out.peers->listener = listener;
-  const actors::ShellContext context{out.peers, out.ledger, out.counters, options.tap, out.stages};
+  const actors::ShellContext context{out.peers,   out.ledger, out.counters,
+                                     options.tap, out.stages, watch_effects(options, out)};
+  spawn_manager(system, options, context, out);
   spawn_stages(system, options, context, out);
   spawn_experts(system, options, context, ranks, out);
   out.peers->text = actors::spawn_stage(

@@ -1,5 +1,5 @@
-// Every actor of one process, spawned and wired: ranks, supervisor, chunker, balancer, manager of
-// experts, driver, text worker, journal writer.
+// Every actor of one process, spawned and wired: ranks, supervisor, policy manager, chunker,
+// balancer, manager of experts, driver, text worker, journal writer.
 
 #pragma once
 
@@ -9,13 +9,17 @@
 #include "actors/app/system_config.hpp"
 #include "actors/app/text_desk.hpp"
 #include "actors/expert_actor.hpp"
+#include "actors/manager_facts.hpp"
 #include "actors/metrics.hpp"
+#include "actors/shadow_lane.hpp"
 #include "actors/shell.hpp"
 #include "actors/supervisor_actor.hpp"
 #include "schedulers/registry/policy_registry.hpp"
 #include "schedulers/registry/policy_set.hpp"
+#include "schedulers/stage/ledger_entry.hpp"
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -33,8 +37,14 @@ struct SystemOptions {
   std::int64_t inflight_max = 256;
   bool tell_pieces = false;
   actors::StageTap tap;                     ///< May be empty.
+  actors::EffectsWatch watch;               ///< May be empty.
   EngineWrap wrap;                          ///< May be empty.
   std::shared_ptr<actors::Metrics> metrics; ///< Hears of requests; may be null.
+  std::uint64_t first_epoch = 1; ///< Of `policies`: above every epoch of the ledger's folder.
+  /// Hears of every set that goes live, the first one included; may be empty. Thread: any, one
+  /// call at a time.
+  std::function<void(const sched::SetLive&)> on_live;
+  caf::actor swap_asker; ///< Hears SwapEnded of asks without a sender; may be empty.
 };
 
 /// Options of the stages that a configuration means.
@@ -46,6 +56,7 @@ sched::ExpertOptions expert_options(const SystemConfig& config, std::int64_t lay
                                     std::int64_t experts);
 /// Whether `[experts]` asks for a shape that a model of so many experts can have.
 Status check_experts(const SystemConfig& config, std::int64_t experts);
+sched::ManagerOptions manager_options(const SystemConfig& config);
 
 /// What was spawned, and what it counts.
 struct SystemActors {
@@ -55,6 +66,8 @@ struct SystemActors {
   std::shared_ptr<actors::SupervisorFacts> supervised = std::make_shared<actors::SupervisorFacts>();
   std::shared_ptr<actors::ExpertFacts> experts = std::make_shared<actors::ExpertFacts>();
   std::shared_ptr<actors::StageTable> stages = std::make_shared<actors::StageTable>();
+  std::shared_ptr<actors::ManagerFacts> policies = std::make_shared<actors::ManagerFacts>();
+  std::shared_ptr<actors::ShadowLane> shadows;                     ///< Never null once spawned.
   std::shared_ptr<actors::Ledger> ledger;                          ///< May be null.
   std::vector<std::shared_ptr<actors::RankTotals>> totals;         ///< Ascending by rank.
   std::shared_ptr<Histogram> ttft = std::make_shared<Histogram>(); ///< Written by the driver.
@@ -65,9 +78,8 @@ struct SystemActors {
 ///
 /// @param threads   Threads::own in production, Threads::shared under virtual time
 /// @param listener  hears JobState and Piece; may be empty
-SystemActors spawn_system(caf::actor_system& system, actors::Threads threads,
-                          const SystemOptions& options, std::vector<OpenedRank> ranks,
-                          const caf::actor& listener);
+SystemActors spawn_system(caf::actor_system& system, actors::Threads threads, SystemOptions options,
+                          std::vector<OpenedRank> ranks, const caf::actor& listener);
 
 /// First messages: ranks announce themselves, the driver asks for lines.
 void start(const SystemActors& all);

@@ -83,10 +83,11 @@ struct LimitsConfig {
   std::int64_t preemptions_max = 8; ///< Of one request.
   std::int64_t inflight_max = 256;  ///< Batch lines in work at once.
   std::int64_t line_bytes_max = 16LL << 20;
-  std::int64_t attempts_max = 3;      ///< Of one request, after losses.
-  std::int64_t lease_ms = 10000;      ///< Of handed-over KV.
-  std::int64_t rank_restarts_max = 3; ///< Of each rank in a run.
-  std::int64_t heartbeat_ms = 1000;   ///< How often ranks are looked at.
+  std::int64_t attempts_max = 3;            ///< Of one request, after losses.
+  std::int64_t lease_ms = 10000;            ///< Of handed-over KV.
+  std::int64_t rank_restarts_max = 3;       ///< Of each rank in a run.
+  std::int64_t heartbeat_ms = 1000;         ///< How often ranks are looked at.
+  std::int64_t invalid_decisions_max = 100; ///< In 60 s; then the policy set is rolled back.
   bool operator==(const LimitsConfig&) const = default;
 };
 
@@ -131,8 +132,9 @@ struct SystemConfig {
   CostModelConfig cost_model;
   ExpertsConfig experts;
   LimitsConfig limits;
-  std::string policies_file;  ///< Resolved; "" = the compiled-in set.
-  std::string control_socket; ///< Resolved; "" = OUTPUT.sock.
+  std::string policies_file;           ///< Resolved; "" = the compiled-in set.
+  std::int64_t swap_timeout_ms = 5000; ///< Of [policies].
+  std::string control_socket;          ///< Resolved; "" = OUTPUT.sock.
   LedgerConfig ledger;
   JournalConfig journal;
   MetricsConfig metrics;

@@ -525,6 +525,7 @@ void DecodeStage::on(const SwapAbort& event, std::int64_t /*now_us*/, Effects& /
 
 void DecodeStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
+  if (event.kind == TimerKind::swap) return s.slots.on(event, now_us);
   if (event.kind == TimerKind::handoff) {
     const HandoffOutcome outcome = s.handoffs.on_timeout(event.key, now_us, effects);
     if (outcome.what == HandoffOutcome::What::failed) s.settle(outcome, {}, now_us, effects);

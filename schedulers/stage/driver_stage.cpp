@@ -138,7 +138,8 @@ struct DriverStage::State {
       ++counts.failed;
     }
     effects.add(Finish{request, code, end, std::move(detail), entry.losses + 1,
-                       entry.submit.arrival_us, entry.first_token_us, now_us, answered(entry)});
+                       entry.submit.arrival_us, entry.first_token_us, now_us, answered(entry),
+                       entry.submit.claim.preemptions});
     effects.add(
         Milestone{entry.ref, Phase::ended, entry.rank, static_cast<std::int64_t>(code), {}});
     live.erase(found);
@@ -515,6 +516,7 @@ void DriverStage::on(const SwapAbort& event, std::int64_t /*now_us*/, Effects& /
 
 void DriverStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
+  if (event.kind == TimerKind::swap) return s.slots.on(event, now_us);
   if (event.kind == TimerKind::deadline) {
     const auto found = s.live.find(RequestId{event.key});
     if (found == s.live.end() || now_us < found->second.submit.deadline_us) return;

@@ -43,7 +43,7 @@ enum class TimerKind : std::uint8_t {
   renew,      ///< chunker, balancer: leases to prolong
   retry,      ///< chunker, balancer: try what did not fit before
   handoff,    ///< balancer: a handoff step took too long
-  swap,       ///< manager: a stage did not answer, or a commit is to be repeated
+  swap,       ///< manager: a stage, or a commit, had no answer; others: a set had no commit
   probation,  ///< manager: a window of the guardrails ends
   experts,    ///< rank: counts of experts are due; experts: a plan is due
 };
@@ -115,6 +115,7 @@ struct Finish {
   std::int64_t first_token_us = 0;
   std::int64_t end_us = 0;
   std::int64_t output_tokens = 0;
+  std::int64_t preemptions = 0;
 };
 
 /// What the watchdog found: reported, nothing else.

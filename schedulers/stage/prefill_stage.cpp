@@ -554,6 +554,7 @@ void PrefillStage::on(const SwapAbort& event, std::int64_t /*now_us*/, Effects& 
 
 void PrefillStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
+  if (event.kind == TimerKind::swap) return s.slots.on(event, now_us);
   if (event.kind == TimerKind::renew) {
     s.renew_all(now_us, effects);
     return;

@@ -553,6 +553,7 @@ void RankStage::on(const SwapAbort& event, std::int64_t /*now_us*/, Effects& /*e
 
 void RankStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
+  if (event.kind == TimerKind::swap) return s.composer.slots().on(event, now_us);
   if (event.kind == TimerKind::pull_again && event.key == kRepeatKey) {
     s.repeat_timer = false;
     if (s.reporter.should_repeat()) s.report(now_us, effects);

@@ -40,7 +40,10 @@ public:
     if (!has_it) fit = event.is_live ? catch_up(event.set) : prepare(event.set);
     if (has_it && event.is_live) switch_to(std::move(prepared_->slots), epoch);
     if (event.is_live && fit.ok()) return committed(effects);
-    if (fit.ok()) prepared_->due_us = now_us + event.drop_after_us;
+    if (fit.ok()) {
+      prepared_->due_us = now_us + event.drop_after_us;
+      effects.timer(TimerKind::swap, raw(epoch), prepared_->due_us + 1);
+    }
     effects.send(Peer::manager, Prepared{stage_, epoch, fit.ok(), fit.error().message});
   }
 
@@ -56,6 +59,11 @@ public:
 
   void on(const SwapAbort& event) {
     if (prepared_ && prepared_->epoch == event.epoch) prepared_.reset();
+  }
+
+  /// Drops a prepared set that nobody committed in time.
+  void on(const Timer&, std::int64_t now_us) {
+    if (prepared_ && now_us > prepared_->due_us) prepared_.reset();
   }
 
   /// Tells by which set this stage decides: when it begins, and when it lacks one.

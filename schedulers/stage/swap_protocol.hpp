@@ -69,7 +69,7 @@ struct PolicyFault {
   PolicyEpoch epoch{};
   std::string kind;   ///< "" = of the whole set, which this stage cannot build.
   std::string policy; ///< With kind "" the set's name, or "" when it was said already.
-  std::string what; ///< Which rule was broken, or how the call failed.
+  std::string what;   ///< Which rule was broken, or how the call failed.
 };
 
 } // namespace troupe::sched

@@ -158,6 +158,7 @@ TEST(ActorGone, EndsTheJobWithItsName) {
       {"text worker", [](const Actors& a) { return a.peers->text; }},
       {"journal writer", [](const Actors& a) { return a.peers->store; }},
       {"supervisor", [](const Actors& a) { return a.supervisor; }},
+      {"policy manager", [](const Actors& a) { return a.peers->manager; }},
   };
   for (const auto& [name, choose] : all) {
     const auto begin = std::chrono::steady_clock::now();

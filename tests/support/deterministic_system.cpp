@@ -14,18 +14,20 @@ T must(Result<T> result) {
 
 app::SystemOptions system_options(DeterministicSystem::Options& options, const std::string& model,
                                   const std::shared_ptr<app::PromptJob>& job) {
-  auto registry = std::make_shared<sched::PolicyRegistry>();
-  sched::register_builtin_policies(*registry);
+  auto builtins = std::make_shared<sched::PolicyRegistry>();
+  sched::register_builtin_policies(*builtins);
   options.config.model.path = model;
   app::SystemOptions out;
   out.config = options.config;
   out.policies = options.policies;
-  out.registry = registry;
+  out.registry = options.registry ? options.registry : builtins;
   out.job = job;
   out.inflight_max = options.inflight_max;
   out.tap = options.tap;
   out.ledger_directory = options.ledger_directory;
   out.wrap = options.wrap;
+  out.watch = options.watch;
+  out.on_live = options.on_live;
   const auto facts = must(
       engine::describe_model(app::engine_options(options.config, options.config.ranks[0]), false));
   out.text.tokenizer = must(text::Tokenizer::load(model + "/tokenizer.json"));
@@ -54,7 +56,7 @@ DeterministicSystem::~DeterministicSystem() {
   actors::Peers& peers = *all_.peers;
   // The supervisor first: it must not replace the ranks.
   std::vector<caf::actor> all{all_.supervisor, peers.driver, peers.chunker, peers.balancer,
-                              peers.text,      peers.store,  peers.experts};
+                              peers.text,      peers.store,  peers.manager, peers.experts};
   for (const caf::actor& rank : peers.ranks.all())
     all.push_back(rank);
   for (const caf::actor& actor : all)

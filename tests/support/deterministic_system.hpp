@@ -37,6 +37,9 @@ public:
     std::int64_t inflight_max = 64;
     std::string ledger_directory; ///< "" = no ledger.
     app::EngineWrap wrap{};
+    actors::EffectsWatch watch{};
+    std::function<void(const sched::SetLive&)> on_live{};
+    std::shared_ptr<const sched::PolicyRegistry> registry{}; ///< Null: the built-ins.
   };
 
   /// @param model  checkpoint folder; tokenizer and configuration are used, no weights

@@ -19,8 +19,8 @@ T must(Result<T> result) {
 
 LiveRun run_live(const app::SystemConfig& config, const std::vector<Request>& requests,
                  const LiveOptions& extra) {
-  auto registry = std::make_shared<sched::PolicyRegistry>();
-  sched::register_builtin_policies(*registry);
+  auto builtins = std::make_shared<sched::PolicyRegistry>();
+  sched::register_builtin_policies(*builtins);
   const auto job = std::make_shared<app::PromptJob>();
   for (const auto& [endpoint, body] : requests)
     job->push(endpoint, body);
@@ -29,9 +29,12 @@ LiveRun run_live(const app::SystemConfig& config, const std::vector<Request>& re
   app::SystemOptions options;
   options.config = config;
   options.policies = extra.policies;
-  options.registry = registry;
+  options.registry = extra.registry ? extra.registry : builtins;
   options.job = extra.job ? extra.job : job;
   options.tap = extra.tap;
+  options.watch = extra.watch;
+  options.on_live = extra.on_live;
+  options.first_epoch = extra.first_epoch;
   options.wrap = extra.wrap;
   options.ledger_directory = extra.ledger_directory;
   options.inflight_max = config.limits.inflight_max;
@@ -69,6 +72,7 @@ LiveRun run_live(const app::SystemConfig& config, const std::vector<Request>& re
                     totals.slots_held + totals.slots_free == kv[i].slots;
   }
   run.restarts = system.actors().supervised->restarts;
+  run.policies = system.actors().policies->view();
   app::LineResult result;
   while (job->take(result)) {
     if (!result.is_success) ++run.failed;

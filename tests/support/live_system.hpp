@@ -24,15 +24,20 @@ struct LiveRun {
   std::int64_t failed = 0;
   std::int64_t kv_blocks_held = 0;
   std::int64_t slots_held = 0;
-  std::int64_t restarts = 0; ///< Of ranks.
-  bool conserved = true;     ///< On every rank free and held are together what they were at start.
+  std::int64_t restarts = 0;    ///< Of ranks.
+  actors::ManagerView policies; ///< At the end.
+  bool conserved = true; ///< On every rank free and held are together what they were at start.
 };
 
 /// What a test may add to a run.
 struct LiveOptions {
   sched::PolicySet policies;
   actors::StageTap tap;
-  std::string ledger_directory; ///< "" = no ledger.
+  actors::EffectsWatch watch;
+  std::function<void(const sched::SetLive&)> on_live;
+  std::uint64_t first_epoch = 1;
+  std::shared_ptr<const sched::PolicyRegistry> registry; ///< Null: the built-ins.
+  std::string ledger_directory;                          ///< "" = no ledger.
   app::EngineWrap wrap;
   std::shared_ptr<app::BatchJob> job; ///< Runs instead of the requests; answers are then its own.
   /// Called when the system runs, before anything is received.

@@ -172,6 +172,36 @@ TEST(SlotDesk, APreparedSetWithoutCommitIsDroppedInTheEnd) {
   EXPECT_EQ(late.epoch(), 1U);
 }
 
+/// Tells a library source when instances go.
+class Counted final : public HandoffPolicy {
+public:
+  explicit Counted(std::shared_ptr<int> alive) : alive_(std::move(alive)) { ++*alive_; }
+  ~Counted() override { --*alive_; }
+  Decision<HandoffPlan> plan(const HandoffQuery&, const PolicyContext&) noexcept override {
+    return {HandoffPlan{}, Reason::only_choice};
+  }
+
+private:
+  std::shared_ptr<int> alive_;
+};
+
+TEST(SlotDesk, ADroppedSetLetsItsInstancesGo) {
+  const auto alive = std::make_shared<int>(0);
+  PolicyRegistry registry = with_liar();
+  registry.add("handoff", "counted", [alive](OptionTable) -> Result<std::unique_ptr<Policy>> {
+    return std::unique_ptr<Policy>(std::make_unique<Counted>(alive));
+  });
+  DeskBench bench({}, std::move(registry));
+  bench.prepare(2, set_of("counted", {{"handoff", "counted"}}));
+  EXPECT_EQ(*alive, 1) << "the rehearsal's is gone already";
+  const auto set = asked<SetTimer>(bench.effects);
+  ASSERT_EQ(set.size(), 1U);
+  bench.desk.on(Timer{TimerKind::swap, set[0].key}, set[0].due_us - 1);
+  EXPECT_EQ(*alive, 1);
+  bench.desk.on(Timer{TimerKind::swap, set[0].key}, set[0].due_us);
+  EXPECT_EQ(*alive, 0);
+}
+
 TEST(SlotDesk, AnOlderPrepareDoesNotTakeThePlaceOfANewerOne) {
   DeskBench bench;
   bench.prepare(3, second()).prepare(2, set_of("late", {{"decode_balancer", "random"}}));

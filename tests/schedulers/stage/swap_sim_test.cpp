@@ -18,6 +18,7 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -41,6 +42,7 @@ class Desk {
 public:
   virtual ~Desk() = default;
   virtual void take(const Message& message, std::int64_t now_us, Effects& effects) = 0;
+  virtual void wake(const Timer& timer, std::int64_t now_us) = 0;
   virtual void announce(Effects& effects) const = 0;
   /// Decides something, and adds the record.
   virtual void decide(std::uint64_t seed, Effects& effects) = 0;
@@ -63,6 +65,7 @@ public:
       ADD_FAILURE() << "a stage got a message of another kind";
     }
   }
+  void wake(const Timer& timer, std::int64_t now_us) override { desk_.on(timer, now_us); }
   void announce(Effects& effects) const override { desk_.announce(effects); }
   void decide(std::uint64_t seed, Effects& effects) override {
     if constexpr (std::is_same_v<Slots, DecodeSlots>) {
@@ -101,7 +104,7 @@ public:
       : rng_(seed), network_(network), manager_({}, PolicySet{}, 0) {
     Effects effects;
     manager_.start(0, effects);
-    perform(effects, {});
+    perform(effects, std::nullopt);
     add<DriverSlots>({StageKind::driver, {}});
     add<PrefillSlots>({StageKind::prefill, {}});
     add<DecodeSlots>({StageKind::decode, {}});
@@ -198,7 +201,7 @@ private:
     Effects effects;
     manager_.on(event, now_us_, effects);
     given_.insert(manager_.live().epoch);
-    perform(effects, {});
+    perform(effects, std::nullopt);
     for (const SwapEnded& one : manager_.take_ended()) {
       if (one.question != 0) ++ended_[one.question];
       ++(one.ok ? swaps_ : refused_);
@@ -206,18 +209,22 @@ private:
     }
   }
 
-  /// @param from  the stage; with kind driver and no mail of its own the manager, which sends only
-  /// to stages
-  void perform(Effects& effects, const StageRef& from) {
+  /// @param from  none for the manager
+  void perform(Effects& effects, const std::optional<StageRef>& from) {
     for (Effect& effect : effects.list()) {
       if (const auto* timer = std::get_if<SetTimer>(&effect)) {
-        plan(timer->due_us, [this, timer = Timer{timer->kind, timer->key}] { tell(timer); });
+        plan(timer->due_us, [this, from, timer = Timer{timer->kind, timer->key}] {
+          if (!from) return tell(timer);
+          if (const auto desk = desks_.find(*from); desk != desks_.end()) {
+            desk->second->wake(timer, now_us_);
+          }
+        });
       } else if (const auto* record = std::get_if<Record>(&effect)) {
         ++decisions_;
-        EXPECT_EQ(record->epoch, live_on_.at(from)) << stage_text(from) << " at " << now_us_;
+        EXPECT_EQ(record->epoch, live_on_.at(*from)) << stage_text(*from) << " at " << now_us_;
         EXPECT_TRUE(given_.count(record->epoch) != 0) << "never live: " << raw(record->epoch);
       } else if (auto* send = std::get_if<Send>(&effect)) {
-        if (send->to == Peer::manager) note_switch(from, send->message);
+        if (from) note_switch(*from, send->message);
         carry(std::move(*send));
       }
     }
