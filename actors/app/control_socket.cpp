@@ -66,6 +66,8 @@ private:
       is_closed_ = true;
       return;
     }
+    received_.erase(0, taken_);
+    taken_ = 0;
     if (received_.empty()) line_since_us_ = now_us;
     received_.append(piece.data(), static_cast<std::size_t>(got));
   }
@@ -88,19 +90,20 @@ private:
 
   /// False when no whole line is there.
   bool take_line(ControlRequests& requests, std::int64_t now_us) {
-    const std::size_t end = received_.find('\n');
-    if (std::min(end, received_.size()) > options_.line_bytes_max) {
+    const std::size_t end = received_.find('\n', taken_);
+    if (std::min(end, received_.size()) - taken_ > options_.line_bytes_max) {
       say(control_error("too_long",
                         fmt::format("found a line of more than {} bytes, expected at most that",
                                     options_.line_bytes_max)),
           now_us);
       is_last_ = true;
       received_.clear();
+      taken_ = 0;
       return true;
     }
     if (end == std::string::npos) return false;
-    std::string line = received_.substr(0, end);
-    received_.erase(0, end + 1);
+    const std::string line = received_.substr(taken_, end - taken_);
+    taken_ = end + 1;
     line_since_us_ = now_us;
     if (line.find_first_not_of(" \t\r") == std::string::npos) return true;
     idle_since_us_ = now_us;
@@ -127,7 +130,7 @@ private:
   void check_times(std::int64_t now_us) {
     if (!to_send_.empty()) {
       over_ = over_ || now_us - answer_since_us_ > options_.answer_us_max;
-    } else if (!reply_ && !received_.empty()) {
+    } else if (!reply_ && taken_ < received_.size()) {
       over_ = over_ || now_us - line_since_us_ > options_.line_us_max;
     } else if (!reply_) {
       over_ = over_ || now_us - idle_since_us_ > options_.idle_us_max;
@@ -136,7 +139,8 @@ private:
 
   int socket_;
   const ControlSocketOptions& options_;
-  std::string received_;   ///< Not taken yet; bounded, because reading stops while it holds a line.
+  std::string received_;   ///< Bounded, because reading stops while it holds a line.
+  std::size_t taken_ = 0;  ///< Of it, as lines.
   std::string to_send_;    ///< Rest of the answer.
   ControlReply reply_;     ///< Empty: no request is open.
   bool is_closed_ = false; ///< The other side sends no more.

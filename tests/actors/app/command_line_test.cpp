@@ -104,6 +104,21 @@ TEST_F(CommandLine, ConfigCheckAndShow) {
   EXPECT_TRUE(has(policies.err, "p.toml:3: queue.policy")) << policies.err;
 }
 
+TEST_F(CommandLine, ConfigCheckKnowsAPolicyFile) {
+  const std::string policies = kSource + "/configs/policies/";
+  const Outcome good = run("config check " + policies + "default.toml");
+  EXPECT_EQ(good.exit_code, 0);
+  EXPECT_TRUE(has(good.err, "valid, as a policy file")) << good.err;
+  folder_.write("p.toml", "name = \"x\"\n[queue]\npolicy = \"fcf\"\n[step]\n");
+  const Outcome bad = run("config check p.toml");
+  EXPECT_EQ(bad.exit_code, 2);
+  EXPECT_EQ(lines_of(bad.err).size(), 1U) << bad.err;
+  EXPECT_TRUE(has(bad.err, "p.toml:3: queue.policy")) << bad.err;
+  const Outcome shown = run("config show p.toml");
+  EXPECT_EQ(shown.exit_code, 2);
+  EXPECT_TRUE(has(shown.err, "this is a policy file, expected a system file")) << shown.err;
+}
+
 TEST_F(CommandLine, TokenizeGoesThereAndBack) {
   const std::string text = "{\"text\": \"Count <think> \xC3\xA4 \xF0\x9F\x98\x80\"}\n";
   const Outcome ids = run("tokenize --model " + kModel, text);
