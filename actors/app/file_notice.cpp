@@ -1,5 +1,6 @@
 #include "actors/app/file_notice.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -7,6 +8,7 @@
 #include <filesystem>
 #include <sys/inotify.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
 #include <unistd.h>
 #include <utility>
 
@@ -21,6 +23,19 @@ constexpr std::uint32_t kFolderEvents =
     IN_CREATE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_CLOSE_WRITE | IN_ATTRIB | IN_ONLYDIR;
 constexpr std::uint32_t kFileEvents = IN_MODIFY | IN_CLOSE_WRITE | IN_ATTRIB | IN_DELETE_SELF;
 
+/// Whether leases of this file's system speak of other machines, or of nobody.
+bool is_on_network(int file) {
+  constexpr std::array<std::uint32_t, 5> kSystems = {0x6969,      // nfs
+                                                     0xFF534D42,  // cifs
+                                                     0xFE534D42,  // smb2
+                                                     0x65735546,  // fuse
+                                                     0x01021997}; // 9p
+  struct statfs facts {};
+  if (::fstatfs(file, &facts) != 0) return true;
+  const auto type = static_cast<std::uint32_t>(facts.f_type);
+  return std::find(kSystems.begin(), kSystems.end(), type) != kSystems.end();
+}
+
 } // namespace
 
 FileStamp stamp_of(const std::string& path) {
@@ -31,17 +46,24 @@ FileStamp stamp_of(const std::string& path) {
           facts.st_mtim.tv_sec * kNsPerS + facts.st_mtim.tv_nsec};
 }
 
-bool is_being_written(const std::string& path) {
+std::optional<bool> is_being_written(const std::string& path) {
   // A read lease is refused while anybody has the file open for writing.
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (file < 0) return false;
   // A writer that comes in this moment waits until the file is closed below; the signal that would
   // tell of it ends a process by default, so it is one that does nothing.
   ::fcntl(file, F_SETSIG, SIGURG);
-  const bool refused = ::fcntl(file, F_SETLEASE, F_RDLCK) != 0 && errno == EAGAIN;
-  if (!refused) ::fcntl(file, F_SETLEASE, F_UNLCK);
+  std::optional<bool> written;
+  if (!is_on_network(file)) {
+    if (::fcntl(file, F_SETLEASE, F_RDLCK) == 0) {
+      ::fcntl(file, F_SETLEASE, F_UNLCK);
+      written = false;
+    } else if (errno == EAGAIN) {
+      written = true;
+    }
+  }
   ::close(file);
-  return refused;
+  return written;
 }
 
 FileNotice::FileNotice(std::string path)

@@ -4,6 +4,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <optional>
 #include <set>
 #include <string>
 
@@ -22,8 +23,9 @@ struct FileStamp {
 /// Of what the path leads to, links followed.
 FileStamp stamp_of(const std::string& path);
 
-/// Whether a process has the file open for writing; false also where the file system cannot say.
-bool is_being_written(const std::string& path);
+/// Whether a process has the file open for writing; none where that cannot be known: on network
+/// file systems, and for files of somebody else.
+std::optional<bool> is_being_written(const std::string& path);
 
 /// Notices of the kernel about a path: its folder, the folder of what it leads to, and that file.
 ///

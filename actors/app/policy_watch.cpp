@@ -7,6 +7,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <optional>
 #include <poll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
@@ -31,6 +32,7 @@ public:
     if (stamp == stamp_) return; // Most notices are of neighbours.
     stamp_ = stamp;
     is_open_ = true;
+    was_patient_ = false;
     // Who changes it without notice can only be seen to be still from one look to the next.
     due_us_ = now_us + (noticed ? options_.settle_us : options_.poll_us);
   }
@@ -38,6 +40,12 @@ public:
   bool is_due(std::int64_t now_us) const noexcept { return is_open_ && now_us >= due_us_; }
   bool is_poll_due(std::int64_t now_us) const noexcept { return now_us >= next_poll_us_; }
   void wait_on(std::int64_t now_us) { due_us_ = now_us + options_.settle_us; }
+  /// Asks for more stillness, where nobody can say who writes. True once a change.
+  bool be_patient(std::int64_t now_us) {
+    if (std::exchange(was_patient_, true)) return false;
+    due_us_ = now_us + options_.poll_us;
+    return true;
+  }
   void open(std::int64_t now_us) {
     is_open_ = true;
     wait_on(now_us);
@@ -53,6 +61,7 @@ private:
   const PolicyWatchOptions& options_;
   FileStamp stamp_;
   bool is_open_ = false; ///< A change waits to be read.
+  bool was_patient_ = false;
   std::int64_t due_us_ = 0;
   std::int64_t next_poll_us_;
 };
@@ -151,7 +160,9 @@ void PolicyWatch::watch() {
       settling.look(stamp_of(options_.file), noticed, now_us);
     }
     if (!settling.is_due(now_us)) continue;
-    if (is_being_written(options_.file)) {
+    const std::optional<bool> written = is_being_written(options_.file);
+    if (!written && settling.be_patient(now_us)) continue;
+    if (written.value_or(false)) {
       settling.wait_on(now_us);
       if (held_since_us == 0) held_since_us = now_us;
       if (now_us - held_since_us > options_.held_us && !std::exchange(told_held, true)) {

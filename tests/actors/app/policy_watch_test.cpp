@@ -269,15 +269,15 @@ TEST_F(PolicyWatchTest, EndsWhileASwapIsUnderWay) {
 TEST(FileNotice, KnowsWhoWrites) {
   const TemporaryFolder folder;
   const std::string path = folder.write("f", "x");
-  EXPECT_FALSE(is_being_written(path));
+  EXPECT_EQ(is_being_written(path), false);
   const int reader = ::open(path.c_str(), O_RDONLY);
-  EXPECT_FALSE(is_being_written(path));
+  EXPECT_EQ(is_being_written(path), false);
   const int writer = ::open(path.c_str(), O_WRONLY);
-  EXPECT_TRUE(is_being_written(path));
+  EXPECT_EQ(is_being_written(path), true);
   ::close(writer);
-  EXPECT_FALSE(is_being_written(path));
+  EXPECT_EQ(is_being_written(path), false);
   ::close(reader);
-  EXPECT_FALSE(is_being_written(folder.path("absent")));
+  EXPECT_EQ(is_being_written(folder.path("absent")), false);
 }
 
 } // namespace
