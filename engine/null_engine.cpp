@@ -184,14 +184,15 @@ ErrorCode NullEngine::run_sequence(const StepPlan& plan, std::size_t i, StepResu
 void NullEngine::count_experts(const StepPlan& plan, StepResult& result) const {
   result.expert_counts.assign(static_cast<std::size_t>(model_.layers * model_.experts), 0);
   const auto experts = static_cast<std::uint64_t>(model_.experts);
-  for (std::int64_t layer = 0; layer < model_.layers; ++layer) {
-    const std::uint64_t shift = mix64(static_cast<std::uint64_t>(layer)) % experts;
-    std::int32_t* counts = result.expert_counts.data() + layer * model_.experts;
-    for (const std::int32_t token : plan.tokens) {
-      const std::uint64_t bits =
-          mix64(mix64(static_cast<std::uint64_t>(token)) ^ static_cast<std::uint64_t>(layer));
+  for (const std::int32_t token : plan.tokens) {
+    const std::uint64_t drawn = mix64(static_cast<std::uint64_t>(token));
+    for (std::int64_t layer = 0; layer < model_.layers; ++layer) {
+      // A whole mix for each layer would be most of the time of a step.
+      std::uint64_t bits = (drawn + static_cast<std::uint64_t>(layer)) * 0x9E3779B97F4A7C15ULL;
+      bits ^= bits >> 29;
       const std::uint64_t lower = std::min(bits & 0xFFFFFFFFU, bits >> 32);
-      const std::uint64_t first = (lower * experts >> 32) + shift;
+      const std::uint64_t first = (lower * experts >> 32) + static_cast<std::uint64_t>(5 * layer);
+      std::int32_t* counts = result.expert_counts.data() + layer * model_.experts;
       for (std::int64_t k = 0; k < experts_per_token_; ++k)
         ++counts[(first + static_cast<std::uint64_t>(k)) % experts];
     }

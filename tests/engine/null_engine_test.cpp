@@ -197,6 +197,34 @@ TEST(NullEngine, CountsExpertsWhenAsked) {
   }
 }
 
+TEST(NullEngine, SomeExpertsOfEachLayerAreBusierAndAlwaysTheSame) {
+  std::vector<std::vector<std::int64_t>> sums;
+  for (int run = 0; run < 2; ++run) {
+    const auto engine = must_open(small_options());
+    sums.emplace_back(12 * 16, 0);
+    for (std::int32_t token = 100; token < 1300; ++token) {
+      StepPlan plan;
+      plan.expert_counts = true;
+      plan.expert_epoch = ExpertEpoch{9};
+      add(plan, 0, 0, {token}, {0});
+      const StepResult result = must_step(*engine, plan);
+      EXPECT_EQ(result.expert_epoch, ExpertEpoch{9});
+      for (std::size_t i = 0; i < sums.back().size(); ++i)
+        sums.back()[i] += result.expert_counts[i];
+    }
+  }
+  EXPECT_EQ(sums[0], sums[1]);
+  std::set<std::ptrdiff_t> hottest;
+  for (int layer = 0; layer < 12; ++layer) {
+    const auto begin = sums[0].begin() + layer * 16;
+    const auto [low, high] = std::minmax_element(begin, begin + 16);
+    EXPECT_GT(*high, 3 * 1200 * 2 / 16 / 2) << "layer " << layer << ": 1.5 times the mean";
+    EXPECT_LT(*low, 1200 * 2 / 16 / 2) << "layer " << layer << ": half of it";
+    hottest.insert(high - begin);
+  }
+  EXPECT_GE(hottest.size(), 6U) << "layers differ";
+}
+
 TEST(NullEngine, TimeFollowsTheCostModel) {
   NullTiming timing{1'000'000'000, 10'000'000, 1'000'000, 100'000'000, 20'000'000, 1.0, false};
   const auto virtual_clock = must_open(small_options(), timing);
