@@ -78,7 +78,7 @@ void answer(Self& self) {
 void perform_all(Self& self, sched::Effects& effects, std::int64_t now) {
   PolicyManagerState& state = self.state;
   const ShellContext& context = state.config.context;
-  perform(self, *context.peers, nullptr, *context.counters, state.timers, effects, now,
+  perform(self, *context.peers, LedgerDesk{}, *context.counters, state.timers, effects, now,
           [](sched::Effect&) { TROUPE_CHECK(false, "an effect that no policy manager asks for"); });
   arm(self, state.timers);
 }

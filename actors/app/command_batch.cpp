@@ -191,7 +191,7 @@ int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& p
                                    ? paths.output + ".ledger"
                                    : setup.config.ledger.directory;
     // Epochs go on where the ledger of an earlier run ends: an epoch names one set.
-    options.policies.epoch = next(actors::end_of_ledger(options.ledger_directory).highest_epoch);
+    options.first_epoch = raw(next(actors::end_of_ledger(options.ledger_directory).highest_epoch));
   }
   watch_signals();
   const std::int64_t total = job->facts().lines;

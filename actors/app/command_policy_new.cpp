@@ -53,7 +53,7 @@ void print(const PolicyNewArguments& arguments, const std::string& folder,
   if (arguments.json) {
     std::string names;
     for (const auto& [name, text] : files)
-      names += (names.empty() ? "" : ",") + json_string(name);
+      names += fmt::format("{}{}", names.empty() ? "" : ",", json_string(name));
     fmt::print("{{\"ok\":true,\"folder\":{},\"files\":[{}]}}\n", json_string(folder), names);
     return;
   }

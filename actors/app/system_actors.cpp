@@ -92,7 +92,9 @@ void spawn_manager(caf::actor_system& system, const SystemOptions& options,
   config.options = manager_options(options.config);
   config.first = options.policies;
   config.facts = out.policies;
-  config.on_live = [shadows = out.shadows, also = options.on_live](const sched::SetLive& live) {
+  config.on_live = [&system, ledger = out.ledger, shadows = out.shadows,
+                    also = options.on_live](const sched::SetLive& live) {
+    if (ledger) ledger->append(live, actors::now_us(system));
     shadows->use(live.set);
     if (also) also(live);
   };
@@ -145,14 +147,11 @@ void spawn_ranks(caf::actor_system& system, Threads threads, const SystemOptions
       actors::spawn_stage(system, threads, actors::supervisor_actor, std::move(config));
 }
 
-std::shared_ptr<actors::Ledger> open_ledger(const SystemOptions& options, std::int64_t at_us) {
+std::shared_ptr<actors::Ledger> open_ledger(const SystemOptions& options) {
   if (options.ledger_directory.empty()) return nullptr;
   auto ledger =
       actors::Ledger::open(options.ledger_directory, options.config.ledger.size_max_bytes);
-  if (ledger.ok()) {
-    (*ledger)->append(sched::SetLive{options.policies, sched::SwapCause::start, {}}, at_us);
-    return std::move(*ledger);
-  }
+  if (ledger.ok()) return std::move(*ledger);
   spdlog::warn("{}; the job goes on without a ledger", ledger.error().message);
   return nullptr;
 }
@@ -243,7 +242,7 @@ SystemActors spawn_system(caf::actor_system& system, Threads threads, SystemOpti
                           std::vector<OpenedRank> ranks, const caf::actor& listener) {
   SystemActors out;
   options.policies.epoch = PolicyEpoch{options.first_epoch};
-  out.ledger = open_ledger(options, actors::now_us(system));
+  out.ledger = open_ledger(options);
   out.shadows = std::make_shared<actors::ShadowLane>(options.registry, out.policies);
   out.peers->listener = listener;
   const actors::ShellContext context{out.peers,   out.ledger, out.counters,
