@@ -1,4 +1,4 @@
-// Options as rows of integers and texts, and back: how a policy set travels in a message.
+// Options of a policy as rows of plain values, and back.
 
 #include "actors/messages.hpp"
 

@@ -1,4 +1,4 @@
-// Names of stages and phases, as people and the ledger read them.
+// Stable names of stages and phases, as logs and the ledger write them.
 
 #include "schedulers/stage/effects.hpp"
 #include "schedulers/stage/swap_protocol.hpp"
