@@ -1,4 +1,6 @@
 // The manager of experts: shell of expert_stage.
+//
+// A plan of a large model takes tens of milliseconds, so it has a thread of its own.
 
 #pragma once
 

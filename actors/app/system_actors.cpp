@@ -36,13 +36,13 @@ actors::RequestWatch watch_requests(const SystemOptions& options, const SystemAc
   return watch;
 }
 
-void spawn_experts(caf::actor_system& system, const SystemOptions& options,
+void spawn_experts(caf::actor_system& system, Threads threads, const SystemOptions& options,
                    const actors::ShellContext& context, const std::vector<OpenedRank>& ranks,
                    SystemActors& out) {
   const std::int64_t layers = ranks.empty() ? 0 : ranks.front().layers;
   const std::int64_t experts = ranks.empty() ? 0 : ranks.front().experts;
   out.peers->experts = actors::spawn_stage(
-      system, Threads::shared, actors::expert_actor,
+      system, threads, actors::expert_actor,
       actors::ExpertConfig{{context, expert_options(options.config, layers, experts),
                             options.policies, options.registry},
                            out.experts});
@@ -249,7 +249,7 @@ SystemActors spawn_system(caf::actor_system& system, Threads threads, SystemOpti
                                      options.tap, out.stages, watch_effects(options, out)};
   spawn_manager(system, options, context, out);
   spawn_stages(system, options, context, out);
-  spawn_experts(system, options, context, ranks, out);
+  spawn_experts(system, threads, options, context, ranks, out);
   out.peers->text = actors::spawn_stage(
       system, threads, text_worker,
       TextWorkerConfig{out.peers, out.counters, options.text, options.tell_pieces});

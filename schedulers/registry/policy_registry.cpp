@@ -1,5 +1,7 @@
 #include "schedulers/registry/policy_registry.hpp"
 
+#include "schedulers/registry/kept_kinds.hpp"
+
 #include <utility>
 
 namespace troupe::sched {
@@ -85,6 +87,12 @@ Status PolicyRegistry::check(const PolicySet& set) const {
                       "canary." + kind +
                           ": this kind decides for many requests at once; a "
                           "share of the sessions cannot have one of its own");
+      }
+      if (specs == &set.shadow && !keeps_questions(kind)) {
+        return Status(ErrorCode::bad_argument,
+                      "shadow." + kind +
+                          ": questions of this kind are too large to be kept, so that nobody else "
+                          "can be asked them; remove the table");
       }
       if (const auto built = build(kind, spec, set.libraries); !built.ok()) return built.status();
     }

@@ -49,6 +49,29 @@ std::map<std::int64_t, std::string> choices(const LiveRun& run) {
   return out;
 }
 
+TEST(Experts, E5_AShapeThatNoModelOfThisSizeCanHaveIsRefused) {
+  app::SystemConfig asked = config(1000);
+  EXPECT_TRUE(app::check_experts(asked, 16).ok());
+  asked.experts.slots = 8;
+  EXPECT_EQ(app::check_experts(asked, 16).error().message,
+            "experts.slots: found 8 slots for 16 experts; every expert needs one: use at least 16 "
+            "slots; 0 gives one for each expert");
+  asked.experts.interval_ms = 0; // Then nobody looks at it.
+  EXPECT_TRUE(app::check_experts(asked, 16).ok());
+}
+
+TEST(Experts, ByDefaultARankIsAGpuAndEachExpertHasASlot) {
+  app::SystemConfig asked = config(1000);
+  asked.experts = {};
+  const sched::ExpertOptions options = app::expert_options(asked, 12, 16);
+  EXPECT_EQ(options.topology.gpus, 3);
+  EXPECT_EQ(options.topology.slots, 16);
+  EXPECT_EQ(options.interval_us, 60'000'000);
+  // More GPUs than experts: a slot on each.
+  EXPECT_EQ(app::expert_options(asked, 12, 2).topology.slots, 3);
+  EXPECT_TRUE(app::check_experts(asked, 2).ok());
+}
+
 TEST(Experts, E11_GreedyAnswersAreTheSameBeforeAndAfterAPlan) {
   const auto calm = choices(run_live(config(0), requests()));
   ASSERT_EQ(calm.size(), static_cast<std::size_t>(kPrompts));
@@ -91,23 +114,22 @@ TEST(Experts, TheKindIsSwappedWhileABatchRuns) {
   set.kinds["expert_placement"].policy = "eplb";
   LiveOptions extra;
   std::shared_ptr<actors::StageTable> stages;
-  std::mutex mutex; // Of `experts`.
-  caf::actor experts;
+  std::mutex mutex; // Of `peers`. An actor that is held here would outlive its system's end.
+  std::shared_ptr<actors::Peers> peers;
   extra.on_system = [&](app::LocalSystem& system) {
     const std::lock_guard lock(mutex);
     stages = system.actors().stages;
-    experts = system.actors().peers->experts;
-    caf::anon_send(experts, sched::SwapPrepare{set, 60'000'000});
+    peers = system.actors().peers;
+    caf::anon_send(peers->experts, sched::SwapPrepare{set, 60'000'000});
   };
   int reports = 0;
   extra.tap = [&](const std::string& stage, const sched::Event& event, std::int64_t) {
     // Only the manager's own thread comes here with a report.
     if (stage != "experts" || !std::holds_alternative<sched::ExpertLoads>(event)) return;
     const std::lock_guard lock(mutex);
-    if (++reports == 12) caf::anon_send(experts, sched::SwapCommit{PolicyEpoch{2}});
+    if (++reports == 12) caf::anon_send(peers->experts, sched::SwapCommit{PolicyEpoch{2}});
   };
   const auto swapped = choices(run_live(config(30), requests(), extra));
-  experts = nullptr;
   EXPECT_EQ(swapped, calm);
   std::map<std::string, std::int64_t> deciders;
   for (const auto& one : stages->of("experts")->decisions())

@@ -1,5 +1,6 @@
 // Names of kinds and policies are checked with helpful errors; every built-in builds.
 
+#include "schedulers/registry/kept_kinds.hpp"
 #include "schedulers/registry/policy_registry.hpp"
 
 #include <gtest/gtest.h>
@@ -58,6 +59,20 @@ TEST(PolicyRegistry, KindsWithoutAStageBuildButCannotBeNamedInAPolicyFile) {
   EXPECT_EQ(registry.default_name("draft_length"), "by_load");
   EXPECT_EQ(registry.default_name("retention"), "by_class");
   EXPECT_EQ(registry.default_name("vision_balancer"), "least_cost");
+}
+
+TEST(PolicyRegistry, AShadowNeedsAKindThatKeepsItsQuestions) {
+  const PolicyRegistry registry = builtins();
+  for (const std::string& kind : registry.kinds()) {
+    PolicySet set;
+    set.shadow[kind].policy = registry.default_name(kind);
+    EXPECT_EQ(registry.check(set).ok(), keeps_questions(kind)) << kind;
+    EXPECT_EQ(keeps_questions(kind), kind != "expert_placement") << kind;
+  }
+  PolicySet set;
+  set.shadow["expert_placement"].policy = "eplb";
+  EXPECT_NE(registry.check(set).error().message.find("shadow.expert_placement: questions of this"),
+            std::string::npos);
 }
 
 TEST(PolicyRegistry, UnknownKindNamesTheNearest) {
