@@ -38,7 +38,7 @@ Status sync_folder(const std::string& path) {
 }
 
 JobFiles::JobFiles(JobFiles&& other) noexcept
-    : files_(std::move(other.files_)), hook_(std::move(other.hook_)) {
+    : files_(std::move(other.files_)), can_go_on_(other.can_go_on_), hook_(std::move(other.hook_)) {
   for (File& file : other.files_) {
     file.fd = -1;
   }
@@ -87,6 +87,7 @@ Status JobFiles::open_file(File& file) {
 Result<JobFiles> JobFiles::open(const BatchPaths& paths, WriteHook hook) {
   JobFiles files;
   files.hook_ = std::move(hook);
+  files.can_go_on_ = !paths.journal.empty();
   files.of(ResultFile::output).path = paths.output;
   files.of(ResultFile::errors).path = paths.errors;
   for (File& file : files.files_) {
@@ -126,6 +127,9 @@ Status JobFiles::append(ResultFile which, std::string_view bytes) {
     return {};
   }
   point(which == ResultFile::output ? "before output" : "before errors");
+  if (Status status = check_file(file); !status) {
+    return status;
+  }
   file.is_dirty = true;
   // With a hook the write comes in two halves, so that a torn line can be made.
   std::size_t part = hook_ ? bytes.size() / 2 : bytes.size();
@@ -158,22 +162,61 @@ Status JobFiles::sync() {
     if (::fsync(file.fd) != 0) {
       return io_failure(file.path, "sync it");
     }
-    struct stat found {};
-    if (::fstat(file.fd, &found) != 0 || found.st_nlink == 0) {
-      return {ErrorCode::mismatch,
-              file.path + ": it was removed while the job runs; what is in it is lost: begin anew "
-                          "with --restart"};
-    }
     file.is_dirty = false;
     point("after sync");
   }
+  return check();
+}
+
+Status JobFiles::check() const {
+  for (const File& file : files_) {
+    if (Status status = check_file(file); !status) {
+      return status;
+    }
+  }
   return {};
+}
+
+Status JobFiles::check_file(const File& file) const {
+  struct stat opened {};
+  if (::fstat(file.fd, &opened) != 0) {
+    return io_failure(file.path, "examine it");
+  }
+  const auto mismatch = [&](const std::string& what, const char* then) -> Status {
+    return {ErrorCode::mismatch, file.path + ": " + what + " while the job runs, which wrote " +
+                                     std::to_string(file.size) + " bytes" +
+                                     (can_go_on_ ? std::string("; ") + then : std::string())};
+  };
+  struct stat found {};
+  const bool is_there = ::stat(file.path.c_str(), &found) == 0;
+  if (!is_there && errno != ENOENT && errno != ENOTDIR) {
+    return io_failure(file.path, "examine it");
+  }
+  const char* put_back = "put it back and give the same command, or begin anew with --restart";
+  if (!is_there) {
+    return mismatch("it was removed or moved away",
+                    file.size == 0 ? "the same command goes on" : put_back);
+  }
+  if (found.st_dev != opened.st_dev || found.st_ino != opened.st_ino) {
+    return mismatch("another file of " + std::to_string(found.st_size) + " bytes took its place",
+                    put_back);
+  }
+  if (opened.st_size == file.size) {
+    return {};
+  }
+  return mismatch("somebody made it " + std::to_string(opened.st_size) + " bytes long",
+                  opened.st_size < file.size
+                      ? put_back
+                      : "stop who writes there; the same command cuts it off and goes on");
 }
 
 Status JobFiles::remove_empty_errors() {
   const File& file = of(ResultFile::errors);
   if (file.size != 0) {
     return {};
+  }
+  if (Status status = check_file(file); !status) {
+    return status;
   }
   if (::unlink(file.path.c_str()) != 0 && errno != ENOENT) {
     return io_failure(file.path, "remove the empty file");

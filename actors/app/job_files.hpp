@@ -1,7 +1,9 @@
 // The two result files of a job while it runs: locked, appended to, synced, cut.
 //
-// Nothing is retried: after a failed write or sync the page cache may have dropped the data, so a
-// second try would report what is not on the disk.
+// Others may still move, cut or replace them: before and after each write the path must lead to the
+// file that was opened, and that file must be as long as what was written into it. Nothing is
+// retried: after a failed write or sync the page cache may have dropped the data, so a second try
+// would report what is not on the disk.
 
 #pragma once
 
@@ -45,13 +47,16 @@ public:
   /// Cuts the file to `size` bytes and syncs it. @pre size <= size(file)
   Status cut(ResultFile file, std::int64_t size);
 
-  /// Writes `bytes` at the end.
+  /// Writes `bytes` at the end. Errors: io_error; mismatch, as check().
   Status append(ResultFile file, std::string_view bytes);
 
-  /// Syncs what was appended since the last sync.
+  /// Syncs what was appended since the last sync, then does check().
   Status sync();
 
-  /// Removes the errors file when it is empty.
+  /// Errors: mismatch when a file is not at its path any more, or not as long as what was written.
+  Status check() const;
+
+  /// Removes the errors file when it is empty and still ours.
   Status remove_empty_errors();
 
   /// Removes the files that this open made and that are still empty: a refusal leaves no trace.
@@ -75,8 +80,10 @@ private:
     }
   }
   static Status open_file(File& file);
+  Status check_file(const File& file) const;
 
   std::array<File, 2> files_;
+  bool can_go_on_ = false; ///< There is a journal: another run may take up what is here.
   WriteHook hook_;
 };
 

@@ -465,6 +465,9 @@ Status Journal::append_and_commit() {
 }
 
 Status Journal::set_state(const char* state) {
+  if (Status status = files_.check(); !status) {
+    return status;
+  }
   if (Status status = store_->begin(); !status) {
     return status;
   }

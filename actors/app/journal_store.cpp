@@ -6,8 +6,10 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cstring>
 #include <filesystem>
+#include <sys/stat.h>
 
 namespace troupe::app {
 
@@ -133,6 +135,7 @@ struct JournalStore::State {
   sqlite3* db = nullptr;
   std::unique_ptr<Statement> insert_line;
   std::unique_ptr<Statement> leave;
+  struct stat place {}; ///< Of the open file, as long as the last transaction left it.
 
   ~State() {
     insert_line.reset();
@@ -176,6 +179,28 @@ struct JournalStore::State {
     return damaged(std::to_string(rows.integer(0)) + " rows contradict the others");
   }
 
+  Status take_place() {
+    if (::stat(path.c_str(), &place) == 0) return {};
+    return {ErrorCode::io_error, path + ": cannot examine the journal: " + std::strerror(errno)};
+  }
+
+  /// SQLite goes on writing into a file that has lost its name; then nobody would ever read it.
+  Status check_place(bool by_length) const {
+    struct stat found {};
+    const auto changed = [&](const std::string& what) -> Status {
+      return {ErrorCode::mismatch, path + ": the journal " + what +
+                                       " while the job runs; put it back and give the same "
+                                       "command, or begin anew with --restart"};
+    };
+    if (::stat(path.c_str(), &found) != 0) return changed("was removed or moved away");
+    if (found.st_dev != place.st_dev || found.st_ino != place.st_ino) {
+      return changed("was replaced by another file");
+    }
+    if (!by_length || found.st_size == place.st_size) return {};
+    return changed("was changed by somebody: it has " + std::to_string(found.st_size) +
+                   " bytes, the job wrote " + std::to_string(place.st_size));
+  }
+
   Status execute(const char* sql) const {
     if (sqlite3_exec(db, sql, nullptr, nullptr, nullptr) == SQLITE_OK) {
       return {};
@@ -214,11 +239,25 @@ Result<std::unique_ptr<JournalStore>> JournalStore::open(const std::string& path
       return status.error();
     }
   }
+  if (Status status = state->take_place(); !status) {
+    return status.error();
+  }
   return std::unique_ptr<JournalStore>(new JournalStore(std::move(state)));
 }
 
-Status JournalStore::begin() { return state_->execute("BEGIN IMMEDIATE"); }
-Status JournalStore::commit() { return state_->execute("COMMIT"); }
+Status JournalStore::begin() {
+  const Status status = state_->check_place(true);
+  return status ? state_->execute("BEGIN IMMEDIATE") : status;
+}
+
+// By length only at the beginning: a long transaction writes pages before its end.
+Status JournalStore::commit() {
+  Status status = state_->check_place(false);
+  if (status) {
+    status = state_->execute("COMMIT");
+  }
+  return status ? state_->take_place() : status;
+}
 
 void JournalStore::rollback() noexcept {
   // Fails when SQLite rolled back by itself; the state is the same then.

@@ -71,7 +71,8 @@ struct StoredIdentity {
 /// One open journal file.
 ///
 ///   Thread   one owner
-///   Errors   busy, mismatch (no journal, or of a newer version), io_error (full disk and the like)
+///   Errors   busy, mismatch (no journal, of a newer version, or moved, replaced or cut by somebody
+///            while it is open), io_error (full disk and the like)
 class JournalStore {
 public:
   /// Opens or makes the file and begins an exclusive transaction.

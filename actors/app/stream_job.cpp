@@ -195,6 +195,9 @@ public:
       return failure_;
     }
     TROUPE_CHECK(facts_.done() == read_, "a finished job has a result for every line");
+    if (Status status = files_.check(); !status) {
+      return poison(status);
+    }
     facts_.is_finished = true;
     return poison(files_.remove_empty_errors());
   }
