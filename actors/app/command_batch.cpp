@@ -1,6 +1,7 @@
 // `troupe batch`: an offline job from file to file through the actors.
 
 #include "actors/app/commands.hpp"
+#include "actors/app/job_control.hpp"
 #include "actors/app/job_setup.hpp"
 #include "actors/app/local_system.hpp"
 #include "actors/app/metrics_file.hpp"
@@ -79,6 +80,21 @@ ProgressState progress_of(const actors::JobState& state, std::int64_t total) {
   out.run_done = state.run_done;
   out.prompt_tokens = state.prompt_tokens;
   out.completion_tokens = state.output_tokens;
+  return out;
+}
+
+TopJob top_of(const actors::JobState& state) {
+  return {state.succeeded, state.failed,        state.running,
+          state.waiting,   state.prompt_tokens, state.output_tokens};
+}
+
+JobControlOptions control_options(const SystemConfig& config, const std::string& policy_text,
+                                  const BatchPaths& paths) {
+  JobControlOptions out;
+  out.socket = config.control_socket.empty() ? paths.output + ".sock" : config.control_socket;
+  out.policy_file = config.policies_file;
+  out.policy_text = policy_text;
+  out.swap_timeout_us = config.swap_timeout_ms * 1000;
   return out;
 }
 
@@ -196,11 +212,16 @@ int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& p
   watch_signals();
   const std::int64_t total = job->facts().lines;
   LocalSystem system(std::move(options), std::move(ranks));
+  const auto board = std::make_shared<TopBoard>();
+  auto control =
+      std::make_unique<JobControl>(control_options(setup.config, setup.policies.text, paths),
+                                   system.open_desk(board), setup.registry);
   Interrupter interrupter(system, setup.config.limits.stop_grace_s * 1'000'000);
   ProgressLine progress(progress_style(arguments.common.quiet || arguments.common.json));
   actors::JobState last;
   const auto on_state = [&](const actors::JobState& state) {
     last = state;
+    board->publish(top_of(state), steady_us());
     std::fputs(progress.update(progress_of(state, total), steady_us()).c_str(), stderr);
   };
   while (system.receive(on_state, [](const actors::Piece&) {})) {
@@ -208,6 +229,7 @@ int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& p
     metrics.poll(system, last);
   }
   std::fputs(progress.clear().c_str(), stderr);
+  control.reset();
   system.stop();
   metrics.write(system, last);
 

@@ -1,5 +1,7 @@
 #include "actors/app/local_system.hpp"
 
+#include "actors/app/control_documents.hpp"
+#include "actors/app/manager_desk.hpp"
 #include "actors/app/steady_clock.hpp"
 
 #include <caf/scoped_actor.hpp>
@@ -148,6 +150,23 @@ void LocalSystem::stop() {
   // The actors refer to each other through this table: without clearing it nothing is freed.
   if (!state.hangs()) state.all.peers->clear();
   if (state.all.ledger) state.all.ledger->flush();
+}
+
+std::shared_ptr<ControlDesk> LocalSystem::open_desk(std::shared_ptr<const TopBoard> board) {
+  ManagerDeskParts parts;
+  parts.manager = state_->all.peers->manager;
+  parts.facts = state_->all.policies;
+  parts.top = [this, board = std::move(board)](const actors::ManagerView& view) {
+    TopSample top = board->sample(steady_us());
+    top.metrics.requests_running = top.job.running;
+    top.metrics.requests_waiting = top.job.waiting;
+    add_to(top.metrics);
+    top.decisions = state_->all.stages->recent();
+    return top_document(top, view);
+  };
+  OpenedDesk opened = app::open_desk(*state_->system, std::move(parts));
+  state_->add(opened.asker, "control desk");
+  return std::move(opened.desk);
 }
 
 const std::vector<std::shared_ptr<actors::RankTotals>>& LocalSystem::totals() const {

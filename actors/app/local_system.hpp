@@ -2,8 +2,10 @@
 
 #pragma once
 
+#include "actors/app/control_desk.hpp"
 #include "actors/app/summary.hpp"
 #include "actors/app/system_actors.hpp"
+#include "actors/app/top_board.hpp"
 #include "actors/messages.hpp"
 
 #include <cstdint>
@@ -48,6 +50,10 @@ public:
   /// Fills what the system knows at this moment: stages, ranks, messages, ledger. Waiting requests
   /// of the chunker are taken from `running`, where the driver counts them.
   void add_to(actors::MetricsSample& sample) const;
+
+  /// The desk of this system for its doors; `board` knows the job. It is to be given up before this
+  /// system is destroyed. Once.
+  std::shared_ptr<ControlDesk> open_desk(std::shared_ptr<const TopBoard> board);
 
   /// What each rank did and holds, ascending by rank.
   const std::vector<std::shared_ptr<actors::RankTotals>>& totals() const;
