@@ -24,7 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-using namespace std::chrono_literals;
 
 std::string set_text(const std::string& name, const std::string& policy = "random") {
   return fmt::format("name = \"{}\"\n[prefill_router]\npolicy = \"{}\"\n", name, policy);
@@ -74,7 +73,7 @@ protected:
     return parsed;
   }
   bool goes_live(const std::string& name) const {
-    const auto deadline = std::chrono::steady_clock::now() + 60s;
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{60};
     while (document({"show"})["name"] != name) {
       if (std::chrono::steady_clock::now() > deadline) return false;
     }
@@ -199,7 +198,7 @@ TEST_F(PolicyTest, AnswersDoNotDependOnSwaps) {
     fs::rename(
         job_.files.write("new.toml", set_text(fmt::format("s{}", changes), policies[changes % 3])),
         path("p.toml"));
-    std::this_thread::sleep_for(300ms);
+    std::this_thread::sleep_for(std::chrono::milliseconds{300});
   }
   const ProcessEnd end = process_->wait();
   process_.reset();

@@ -29,9 +29,8 @@ namespace {
 
 using Json = nlohmann::json;
 using test::StageDesk;
-using namespace std::chrono_literals;
 
-constexpr auto kLongest = 20s;
+constexpr auto kLongest = std::chrono::seconds{20};
 
 const std::string kLatency = "name = \"mine\"\n[prefill_router]\npolicy = \"random\"\n";
 
@@ -87,7 +86,8 @@ protected:
     return made;
   }
   /// Everything until the other side closes; none when it does not for so long.
-  static std::optional<std::string> read_to_end(int socket, std::chrono::seconds longest = 20s) {
+  static std::optional<std::string>
+  read_to_end(int socket, std::chrono::seconds longest = std::chrono::seconds{20}) {
     std::string out;
     const auto deadline = std::chrono::steady_clock::now() + longest;
     std::array<char, 4096> piece{};
@@ -96,7 +96,7 @@ protected:
       if (got == 0) return out;
       if (got > 0) out.append(piece.data(), static_cast<std::size_t>(got));
       if (got < 0 && errno == ECONNRESET) return out;
-      if (got < 0) std::this_thread::sleep_for(1ms);
+      if (got < 0) std::this_thread::sleep_for(std::chrono::milliseconds{1});
     }
     return std::nullopt;
   }
@@ -355,7 +355,8 @@ TEST_F(ControlSocketTest, ASwapThatDoesNotEndHoldsUpNobody) {
   EXPECT_EQ(result({{"command", "show"}})["epoch"], 1);
   const auto begin = std::chrono::steady_clock::now();
   socket_.reset();
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s) << "the end waits for nobody";
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds{5})
+      << "the end waits for nobody";
   EXPECT_TRUE(read_to_end(open).has_value());
   ::close(open);
 }
@@ -442,7 +443,8 @@ TEST(PolicyWords, SayWhatTheDocumentsSay) {
   const std::string show = show_words(
       R"({"epoch":4,"name":"a\u001b[31m","state":"probation","kinds":{"queue":{"policy":"fcfs",)"
       R"("library":"/l.so","version":"1"}},"shadow":{"step":{"policy":"x","decisions":40,)"
-      R"("disagreed":1,"dropped":2}},"canary":{"share":0.05,"decisions":9,"kinds":{"handoff":"y"}}})");
+      R"("disagreed":1,"dropped":2}},"canary":{"share":0.05,"decisions":9,)"
+      R"("kinds":{"handoff":"y"}}})");
   EXPECT_EQ(show, "policy set \"a [31m\", epoch 4, on probation\ncompiled in\n"
                   "  queue            fcfs, of /l.so 1\n"
                   "shadow step: x, 40 decisions, 1 differ (2.5 %), 2 dropped, 0 failed\n"

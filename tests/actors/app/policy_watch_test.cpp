@@ -24,7 +24,6 @@ namespace {
 
 namespace fs = std::filesystem;
 using test::StageDesk;
-using namespace std::chrono_literals;
 
 std::string set_text(const std::string& name, const std::string& policy = "random") {
   return fmt::format("name = \"{}\"\n[prefill_router]\npolicy = \"{}\"\n", name, policy);
@@ -32,10 +31,10 @@ std::string set_text(const std::string& name, const std::string& policy = "rando
 
 /// True as soon as `holds`; false after a time that only a broken watch needs.
 bool comes(const std::function<bool()>& holds) {
-  const auto deadline = std::chrono::steady_clock::now() + 20s;
+  const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds{20};
   while (!holds()) {
     if (std::chrono::steady_clock::now() > deadline) return false;
-    std::this_thread::sleep_for(1ms);
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
   }
   return true;
 }
@@ -72,7 +71,7 @@ protected:
     return comes([&] { return desk_->view().live.name == name; });
   }
   /// Lets the watch see that nothing is to be done: it has looked many times.
-  static void idle() { std::this_thread::sleep_for(300ms); }
+  static void idle() { std::this_thread::sleep_for(std::chrono::milliseconds{300}); }
 
   std::string path(const std::string& name) const { return folder_.path(name); }
 
@@ -263,7 +262,7 @@ TEST_F(PolicyWatchTest, EndsWhileASwapIsUnderWay) {
   EXPECT_TRUE(comes([&] { return desk_->swaps() == 1; }));
   const auto begin = std::chrono::steady_clock::now();
   watch_.reset();
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, 5s);
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, std::chrono::seconds{5});
 }
 
 TEST(FileNotice, KnowsWhoWrites) {
