@@ -157,7 +157,7 @@ struct Metrics::State {
   Counter& ledger_records =
       counter("troupe_ledger_records_total", "Decisions written to the ledger.");
   Counter& ledger_lost =
-      counter("troupe_ledger_lost_records_total", "Decisions the ledger could not keep.");
+      counter("troupe_ledger_lost_records_total", "Entries that the ledger could not keep.");
   Counter& rank_losses = counter("troupe_rank_losses_total", "Times a rank threw, died or hung.");
   Counter& rank_restarts =
       counter("troupe_rank_restarts_total", "Times a lost rank was started again.");

@@ -105,6 +105,11 @@ SchedulerBench bench_scheduler(std::int64_t rounds) {
   std::vector<double> bare;
   std::vector<double> run;
   std::vector<double> ledger;
+  sim::SimOptions keeping = plan.options;
+  keeping.keep_records = true;
+  sim::Simulator recorded(keeping, plan.requests);
+  recorded.run(plan.limit_us, plan.settle_us);
+  bench.decisions = static_cast<std::int64_t>(recorded.records().size());
   for (std::int64_t round = 0; round < rounds; ++round) {
     sim::Simulator simulator(plan.options, plan.requests);
     const double begin = cpu_seconds();
@@ -114,10 +119,10 @@ SchedulerBench bench_scheduler(std::int64_t rounds) {
     bench.pending = std::max<std::int64_t>(1, simulator.pending_mean());
     ours.push_back(static_cast<double>(bench.events) / seconds);
     run.push_back(seconds);
-    const auto [written_s, bytes] = write_ledger(simulator.records());
+    const auto [written_s, bytes] = write_ledger(recorded.records());
     ledger.push_back(written_s);
-    bench.decisions = static_cast<std::int64_t>(simulator.records().size());
-    bench.decision_bytes = static_cast<double>(bytes) / static_cast<double>(bench.decisions);
+    bench.decision_bytes = static_cast<double>(bytes) /
+                           static_cast<double>(std::max<std::int64_t>(1, bench.decisions));
     bare.push_back(heap_events_per_s(bench.pending, 4 * bench.events));
   }
   bench.events_per_s = median(ours);
