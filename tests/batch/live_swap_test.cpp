@@ -17,6 +17,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstdlib>
 #include <iostream>
 #include <mutex>
 #include <set>
@@ -116,21 +117,22 @@ std::string shown(const ProcessSample& sample) {
 }
 
 TEST(LiveSwap, AThousandSwapsUnderLoad) {
-  constexpr int kSwaps = 1000;
+  const char* wanted = std::getenv("TROUPE_SWAPS"); // More of them show whether memory is flat.
+  const int swaps = wanted == nullptr ? 1000 : std::atoi(wanted);
   constexpr std::int64_t kDecisions = 100'000;
-  app::start_log("off"); // Each swap says a word.
-  const std::int64_t calm_kib = rss_kib_without_swaps(30'000);
+  app::start_log("off");                                             // Each swap says a word.
+  const std::int64_t calm_kib = rss_kib_without_swaps(40LL * swaps); // About as many lines.
   const auto sets = sets_of_all_builtins();
   std::vector<ProcessSample> samples;
   std::int64_t made = 0;
   Beside beside([&](Swapper& swapper, app::LocalSystem&) {
-    for (int i = 0; i < kSwaps || beside.watch.decisions() < kDecisions; ++i) {
+    for (int i = 0; i < swaps || beside.watch.decisions() < kDecisions; ++i) {
       const auto ended = swapper.swap(sets[static_cast<std::size_t>(i) % sets.size()]);
       EXPECT_TRUE(ended.ok) << ended.reason;
       made += ended.ok ? 1 : 0;
       for (int ms = 0; ms < 2000 && !beside.watch.used(ended.epoch); ++ms)
         std::this_thread::sleep_for(std::chrono::milliseconds{1});
-      if (i % 100 == 50) samples.push_back(look_at_process());
+      if (i % (swaps / 10) == swaps / 20) samples.push_back(look_at_process());
     }
   });
   const auto job = std::make_shared<EndlessJob>([&] { return beside.over.load(); }, undisturbed());
@@ -138,13 +140,16 @@ TEST(LiveSwap, AThousandSwapsUnderLoad) {
   options.job = job;
   options.settle_ms = 5000;
   const LiveRun run = run_live(config("null", 2), {}, options);
-  std::cout << fmt::format("{} KiB after 30,000 lines without swaps\n{} swaps, {} decisions by {} "
+  std::cout << fmt::format("{} KiB after as many lines without swaps\n{} swaps, {} decisions by {} "
                            "sets, {} lines; {} at first, {} at last\n",
                            calm_kib, made, beside.watch.decisions(), beside.watch.epochs(),
                            job->done(), shown(samples.front()), shown(samples.back()));
+  for (const ProcessSample& sample : samples)
+    std::cout << sample.rss_kib << " ";
+  std::cout << "KiB\n";
   EXPECT_TRUE(run.state.complete) << run.state.message;
   EXPECT_EQ(job->facts().failed, 0);
-  EXPECT_GE(made, kSwaps);
+  EXPECT_GE(made, swaps);
   EXPECT_GE(beside.watch.decisions(), kDecisions);
   EXPECT_EQ(beside.watch.wrong(), 0) << beside.watch.first_wrong();
   EXPECT_GE(static_cast<std::int64_t>(beside.watch.epochs()), made) << "each set decided";
