@@ -49,6 +49,7 @@ void start(Self& self) {
 caf::behavior expert_actor(caf::stateful_actor<ExpertState>* self, ExpertConfig config) {
   ExpertState& state = self->state;
   state.name = "experts";
+  state.ref = {sched::StageKind::experts, {}};
   state.context = std::move(config.stage.context);
   state.facts = std::move(config.facts);
   state.stage = std::make_unique<sched::ExpertStage>(config.stage.options, config.stage.policies,

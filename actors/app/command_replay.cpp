@@ -2,6 +2,7 @@
 
 #include "actors/app/commands.hpp"
 #include "actors/app/config_loader.hpp"
+#include "actors/app/job_setup.hpp"
 #include "actors/app/replay_text.hpp"
 #include "actors/ledger_reader.hpp"
 
@@ -39,10 +40,9 @@ bool is_equal(const sched::ReplayReport& report) {
 } // namespace
 
 int command_replay(const ReplayArguments& arguments) {
-  sched::PolicyRegistry registry;
-  sched::register_builtin_policies(registry);
+  const auto registry = program_policies();
   std::string other;
-  auto replayer = make_replayer(arguments, registry, other);
+  auto replayer = make_replayer(arguments, *registry, other);
   if (!replayer.ok()) return fail(kExitRefused, replayer.error().message);
   if (const Status ok = learn_sets(arguments.ledger, *replayer); !ok.ok())
     return fail(exit_code_of(ok.error()), ok.error().message);

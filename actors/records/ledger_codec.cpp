@@ -266,7 +266,7 @@ Result<sched::LedgerEntry> LedgerDecoder::decode(std::string_view bytes) {
   records::LedgerEntry& message = state_->message;
   if (!message.ParseFromArray(bytes.data(), static_cast<int>(bytes.size())))
     return Error{ErrorCode::parse_error, "bytes that are no ledger entry"};
-  if (message.stage() > static_cast<std::uint32_t>(sched::StageKind::rank))
+  if (message.stage() > static_cast<std::uint32_t>(sched::StageKind::experts))
     return Error{ErrorCode::parse_error, "an entry of an unknown stage"};
   sched::LedgerEntry entry;
   entry.number = message.number();

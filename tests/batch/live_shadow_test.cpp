@@ -2,6 +2,7 @@
 // does not wait for them.
 
 #include "schedulers/policy/decode_balancer.hpp"
+#include "schedulers/registry/kept_kinds.hpp"
 #include "tests/support/live_system.hpp"
 #include "tests/support/swapper.hpp"
 
@@ -84,8 +85,9 @@ TEST(LiveShadow, TheSamePoliciesNeverDisagreeWhateverIsDropped) {
   sched::PolicyRegistry registry;
   sched::register_builtin_policies(registry);
   std::map<std::string, std::string> all;
-  for (const std::string& kind : registry.kinds())
-    all[kind] = registry.default_name(kind);
+  for (const std::string& kind : registry.kinds()) {
+    if (sched::keeps_questions(kind)) all[kind] = registry.default_name(kind);
+  }
   const auto [run, s] = run_with(all);
   for (const auto& [kind, totals] : run.policies.shadow) {
     std::cout << fmt::format("{}: {} asked, {} dropped\n", kind, totals.decisions, totals.dropped);
