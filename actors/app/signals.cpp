@@ -29,8 +29,15 @@ void count(int signal) {
 void open_standard_streams() noexcept {
   // open() gives the lowest free number, so that one pass closes all gaps.
   for (int fd = 0; fd <= 2; ++fd) {
-    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) std::_Exit(kExitFailed);
+    // A standard input that is closed can then be told from an empty one.
+    const int mode = fd == 0 ? O_WRONLY : O_RDWR;
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", mode) < 0) std::_Exit(kExitFailed);
   }
+}
+
+void ignore_write_signals() noexcept {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 void watch_signals() {
@@ -38,15 +45,16 @@ void watch_signals() {
   action.sa_handler = count;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGHUP, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    // One that is ignored at the start (nohup, a shell's background job) stays ignored.
+    struct sigaction before {};
+    if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) continue;
+    sigaction(signal, &action, nullptr);
+  }
 }
 
 int signals_seen() noexcept { return seen; }
 
-int last_signal_exit_code() noexcept {
-  return last == SIGTERM ? kExitTerminated : kExitInterrupted;
-}
+int last_signal_exit_code() noexcept { return last == SIGINT ? kExitInterrupted : kExitTerminated; }
 
 } // namespace troupe::app

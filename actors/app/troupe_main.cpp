@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -352,8 +351,7 @@ private:
 } // namespace
 
 int troupe_main(int argc, char** argv) {
-  // A reader that goes away ends a write with an error, not the process.
-  std::signal(SIGPIPE, SIG_IGN);
+  ignore_write_signals();
   int exit_code = kExitFailed;
   try {
     CommandLine line;

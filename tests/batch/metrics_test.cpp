@@ -177,8 +177,9 @@ TEST(Metrics, LinksAndDevicesStayWhatTheyAre) {
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
   fs::create_directory(job.files.path("folder"));
   const ProcessEnd folder = job.run({"--restart", "--summary", "folder"});
-  EXPECT_EQ(folder.code, 1) << folder.err;
-  EXPECT_NE(folder.err.find("folder: cannot write the summary: Is a directory"), std::string::npos)
+  EXPECT_EQ(folder.code, 2) << folder.err;
+  EXPECT_NE(folder.err.find("folder: the summary cannot be written: found a folder"),
+            std::string::npos)
       << folder.err;
 }
 

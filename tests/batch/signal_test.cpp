@@ -80,7 +80,7 @@ TEST(Cases, B9_CtrlCAtHalfKeepsWhatIsDoneAndTheNextRunDoesTheRest) {
 
 TEST(Signals, SigtermStopsCleanly) { expect_clean_stop(SIGTERM, 143); }
 
-TEST(Signals, AClosedTerminalStopsCleanly) { expect_clean_stop(SIGHUP, 130); }
+TEST(Signals, AClosedTerminalStopsCleanly) { expect_clean_stop(SIGHUP, 143); }
 
 /// A job of answers that take minutes; `stop` asks it to end. @return seconds until it did
 double seconds_to_stop(BatchFolder& job, int exit_code, const std::vector<std::string>& more,
