@@ -172,6 +172,9 @@ struct JournalStore::State {
   /// What the system said, where SQLite tells, and what to do.
   std::string cause(int code) const {
     const int system = code == SQLITE_FULL ? ENOSPC : sqlite3_system_errno(db);
+    if (code == SQLITE_IOERR && system == 0) {
+      return " (look after room, quota, the limit of file sizes (ulimit -f) and the disk)";
+    }
     const bool is_told = code == SQLITE_FULL || code == SQLITE_IOERR || code == SQLITE_CANTOPEN;
     return is_told && system != 0 ? " (" + disk_error(system) + ")" : std::string();
   }
@@ -203,24 +206,26 @@ struct JournalStore::State {
     return damaged(std::to_string(rows.integer(0)) + " rows contradict the others");
   }
 
+  Status changed(const std::string& what) const {
+    return {ErrorCode::mismatch, path + ": the journal " + what +
+                                     " while the job runs; put it back and give the same command, "
+                                     "or begin anew with --restart"};
+  }
+
   Status take_place() {
-    if (::stat(path.c_str(), &place) == 0) return {};
-    return {ErrorCode::io_error, path + ": cannot examine the journal: " + disk_error(errno)};
+    return ::stat(path.c_str(), &place) == 0 ? Status{} : changed("was removed or moved away");
   }
 
   /// SQLite goes on writing into a file that has lost its name; then nobody would ever read it.
-  Status check_place(bool by_length) const {
+  ///
+  /// @param may_grow  a long transaction writes pages before its end
+  Status check_place(bool may_grow) const {
     struct stat found {};
-    const auto changed = [&](const std::string& what) -> Status {
-      return {ErrorCode::mismatch, path + ": the journal " + what +
-                                       " while the job runs; put it back and give the same "
-                                       "command, or begin anew with --restart"};
-    };
     if (::stat(path.c_str(), &found) != 0) return changed("was removed or moved away");
     if (found.st_dev != place.st_dev || found.st_ino != place.st_ino) {
       return changed("was replaced by another file");
     }
-    if (!by_length || found.st_size == place.st_size) return {};
+    if (found.st_size == place.st_size || (may_grow && found.st_size > place.st_size)) return {};
     return changed("was changed by somebody: it has " + std::to_string(found.st_size) +
                    " bytes, the job wrote " + std::to_string(place.st_size));
   }
@@ -270,13 +275,12 @@ Result<std::unique_ptr<JournalStore>> JournalStore::open(const std::string& path
 }
 
 Status JournalStore::begin() {
-  const Status status = state_->check_place(true);
+  const Status status = state_->check_place(false);
   return status ? state_->execute("BEGIN IMMEDIATE") : status;
 }
 
-// By length only at the beginning: a long transaction writes pages before its end.
 Status JournalStore::commit() {
-  Status status = state_->check_place(false);
+  Status status = state_->check_place(true);
   if (status) {
     status = state_->execute("COMMIT");
   }
