@@ -8,6 +8,7 @@
 #include "actors/app/progress.hpp"
 #include "actors/app/signals.hpp"
 #include "actors/app/steady_clock.hpp"
+#include "actors/app/thread_room.hpp"
 
 #include <fmt/format.h>
 #include <spdlog/spdlog.h>
@@ -281,7 +282,8 @@ int command_batch(const BatchArguments& arguments) {
     return report(arguments, job_summary(facts, paths, RunEnd::already_complete),
                   facts.failed > 0 ? kExitPartial : kExitDone);
   }
-  auto ranks = open_ranks(setup->config);
+  const Status room = check_thread_room(threads_needed(setup->config));
+  auto ranks = room.ok() ? open_ranks(setup->config) : room.error();
   if (!ranks.ok()) {
     (*job)->discard();
     return fail(exit_code_of(ranks.error()), ranks.error().message);

@@ -4,7 +4,10 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <fcntl.h>
+#include <unistd.h>
 
 namespace troupe::app {
 
@@ -24,7 +27,28 @@ void count(int signal) {
   }
 }
 
+/// Memory may be gone: nothing here asks for any.
+void say(const char* text) noexcept {
+  if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) std::_Exit(kExitFailed);
+}
+
+[[noreturn]] void end_with_message() noexcept {
+  say("troupe: ended by an error that nothing caught: ");
+  try {
+    if (std::current_exception()) std::rethrow_exception(std::current_exception());
+    say("a thread was left behind");
+  } catch (const std::exception& error) {
+    say(error.what());
+  } catch (...) {
+    say("unknown");
+  }
+  say("; most often memory or threads ran out (ulimit -v, ulimit -u); the same command goes on\n");
+  std::_Exit(kExitFailed);
+}
+
 } // namespace
+
+void explain_termination() noexcept { std::set_terminate(end_with_message); }
 
 void open_standard_streams() noexcept {
   // open() gives the lowest free number, so that one pass closes all gaps.

@@ -14,6 +14,10 @@ void open_standard_streams() noexcept;
 /// the process.
 void ignore_write_signals() noexcept;
 
+/// An exception that nothing catches, as in a thread of a library, ends the process with a message
+/// and exit code 1.
+void explain_termination() noexcept;
+
 /// From now on SIGINT, SIGTERM and SIGHUP only count. The third one ends the process at once. One
 /// that is ignored already stays so: `nohup` and background jobs of a shell mean it.
 void watch_signals();
