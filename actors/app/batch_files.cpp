@@ -1,5 +1,7 @@
 #include "actors/app/batch_files.hpp"
 
+#include "actors/app/disk_error.hpp"
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
@@ -22,7 +24,7 @@ bool is_blank(std::string_view text) noexcept {
 }
 
 Error io_failure(const std::string& path, const char* action) {
-  return {ErrorCode::io_error, path + ": cannot " + action + ": " + std::strerror(errno)};
+  return {ErrorCode::io_error, path + ": cannot " + action + ": " + disk_error(errno)};
 }
 
 } // namespace
@@ -38,7 +40,7 @@ std::string hex(const Digest& digest) {
 }
 
 Result<Digest> digest_of_file(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     return io_failure(path, "open");
   }
@@ -218,13 +220,19 @@ Result<LineReader> LineReader::open(const std::string& path, std::int64_t line_b
   state->is_standard_input = path == "-";
   if (state->is_standard_input) {
     state->fd = STDIN_FILENO;
+    const int flags = ::fcntl(STDIN_FILENO, F_GETFL);
+    if (flags < 0 || (flags & O_ACCMODE) == O_WRONLY) {
+      return Error{ErrorCode::bad_argument,
+                   "standard input is closed, so that there is nothing to read; give it a file or "
+                   "a pipe, or name a file"};
+    }
     return LineReader(std::move(state));
   }
   // O_NONBLOCK: opening a pipe without a writer must not wait for one.
   state->fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (state->fd < 0) {
     const ErrorCode code = errno == ENOENT ? ErrorCode::not_found : ErrorCode::io_error;
-    return Error{code, path + ": cannot open the input: " + std::strerror(errno)};
+    return Error{code, path + ": cannot open the input: " + disk_error(errno)};
   }
   struct stat facts {};
   if (::fstat(state->fd, &facts) != 0) {
@@ -293,7 +301,7 @@ LineFetcher::~LineFetcher() {
 }
 
 Result<LineFetcher> LineFetcher::open(const std::string& path) {
-  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
+  const int fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (fd < 0) {
     return io_failure(path, "open the input");
   }
@@ -388,6 +396,19 @@ Status check_writable_path(const std::string& path, const char* what) {
   return check_permission(path, folder, W_OK | X_OK, what);
 }
 
+/// SQLite opens these beside a journal without looking what they are, and would wait for a pipe.
+Status check_side_files(const std::string& journal) {
+  for (const char* ending : {"-journal", "-wal", "-shm"}) {
+    const std::string path = journal + ending;
+    struct stat facts {};
+    if (::stat(path.c_str(), &facts) != 0 || S_ISREG(facts.st_mode)) continue;
+    return {ErrorCode::bad_argument,
+            path + ": found what is no file where the journal keeps its own side file, expected a "
+                   "file or nothing; move it away, or give the job another output"};
+  }
+  return {};
+}
+
 } // namespace
 
 std::string folder_of(const std::string& path) {
@@ -460,7 +481,7 @@ Status check_batch_paths(const BatchPaths& paths) {
     }
     files.push_back(file);
   }
-  return {};
+  return paths.journal.empty() ? Status{} : check_side_files(paths.journal);
 }
 
 } // namespace troupe::app

@@ -2,12 +2,14 @@
 
 #include "actors/app/commands.hpp"
 #include "actors/app/job_control.hpp"
+#include "actors/app/job_paths.hpp"
 #include "actors/app/job_setup.hpp"
 #include "actors/app/local_system.hpp"
 #include "actors/app/metrics_file.hpp"
 #include "actors/app/progress.hpp"
 #include "actors/app/signals.hpp"
 #include "actors/app/steady_clock.hpp"
+#include "actors/app/thread_room.hpp"
 #include "actors/ledger_reader.hpp"
 
 #include <fmt/format.h>
@@ -262,36 +264,14 @@ bool may_restart(const BatchArguments& arguments, const BatchPaths& paths) {
   return answer == 'y' || answer == 'Y';
 }
 
-/// A report is written over whatever is there: it must not be a file of the job.
-Status check_report(const char* flag, const std::string& report, const BatchPaths& paths) {
-  if (report.empty()) return {};
-  for (const std::string& file : {paths.input, paths.output, paths.errors, paths.journal}) {
-    if (file.empty() || !is_same_file(file, report)) continue;
-    return {ErrorCode::bad_argument, fmt::format("{}: {} would be the same file as {}; give it its "
-                                                 "own path",
-                                                 report, flag, file)};
-  }
-  return {};
-}
-
-Status check_paths(const BatchArguments& arguments, const BatchPaths& paths) {
-  if (Status ok = check_batch_paths(paths); !ok.ok()) return ok;
-  if (Status ok = check_report("--summary", arguments.summary, paths); !ok.ok()) return ok;
-  if (arguments.summary.empty()) return {};
-  const std::filesystem::path folder = std::filesystem::absolute(arguments.summary).parent_path();
-  if (::access(folder.c_str(), W_OK | X_OK) == 0) return {};
-  return {ErrorCode::bad_argument, "--summary: cannot write into the folder " + folder.string() +
-                                       "; make it, or give another path"};
-}
-
-/// The metrics file, which the configuration may name too.
-Status check_metrics_path(const BatchArguments& arguments, const std::string& metrics,
-                          const BatchPaths& paths) {
-  if (Status ok = check_report("the metrics file", metrics, paths); !ok.ok()) return ok;
-  if (metrics.empty() || arguments.summary.empty() || !is_same_file(metrics, arguments.summary))
-    return {};
-  return {ErrorCode::bad_argument,
-          metrics + ": metrics and summary would be the same file; give each its own path"};
+/// Everything the set-up read.
+std::vector<NamedPath> read_files(const BatchArguments& arguments, const JobSetup& setup) {
+  std::vector<NamedPath> files = model_files(setup.config.model.path);
+  files.push_back({arguments.common.config, "configuration"});
+  files.push_back({setup.config.policies_file, "policy"});
+  for (const sched::LibrarySpec& library : setup.policies.libraries)
+    files.push_back({library.path, "library"});
+  return files;
 }
 
 } // namespace
@@ -299,15 +279,18 @@ Status check_metrics_path(const BatchArguments& arguments, const std::string& me
 int command_batch(const BatchArguments& arguments) {
   if (arguments.check) return check_batch_input(arguments);
   const BatchPaths paths = batch_paths(arguments.input, arguments.output, arguments.errors);
-  if (const Status ok = check_paths(arguments, paths); !ok.ok()) {
-    return fail(kExitRefused, ok.error().message);
-  }
+  ReportPaths reports{arguments.summary, arguments.metrics};
+  Status ok = check_batch_paths(paths);
+  if (ok.ok()) ok = check_reports(reports, paths);
+  if (!ok.ok()) return fail(kExitRefused, ok.error().message);
   if (!may_restart(arguments, paths)) return fail(kExitRefused, "nothing was changed");
   auto setup = set_up(arguments.common, arguments.model, arguments.policies);
   if (!setup.ok()) return fail(exit_code_of(setup.error()), setup.error().message);
   if (!arguments.metrics.empty()) setup->config.metrics.file = arguments.metrics;
-  if (const Status ok = check_metrics_path(arguments, setup->config.metrics.file, paths); !ok.ok())
-    return fail(kExitRefused, ok.error().message);
+  reports.metrics = setup->config.metrics.file;
+  ok = check_reports(reports, paths);
+  if (ok.ok()) ok = check_not_read(reports, paths, read_files(arguments, *setup));
+  if (!ok.ok()) return fail(kExitRefused, ok.error().message);
   auto job = open_job(arguments, *setup, paths);
   if (!job.ok()) {
     return fail(exit_code_of(job.error()), job.error().message);
@@ -324,7 +307,8 @@ int command_batch(const BatchArguments& arguments) {
     return report(arguments, job_summary(facts, paths, RunEnd::already_complete),
                   facts.failed > 0 ? kExitPartial : kExitDone);
   }
-  auto ranks = open_ranks(setup->config);
+  const Status room = check_thread_room(threads_needed(setup->config));
+  auto ranks = room.ok() ? open_ranks(setup->config) : room.error();
   if (!ranks.ok()) {
     (*job)->discard();
     return fail(exit_code_of(ranks.error()), ranks.error().message);

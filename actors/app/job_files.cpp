@@ -1,7 +1,8 @@
 #include "actors/app/job_files.hpp"
 
+#include "actors/app/disk_error.hpp"
+
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -13,7 +14,7 @@ namespace troupe::app {
 namespace {
 
 Status io_failure(const std::string& path, const char* action) {
-  return {ErrorCode::io_error, path + ": cannot " + action + ": " + std::strerror(errno)};
+  return {ErrorCode::io_error, path + ": cannot " + action + ": " + disk_error(errno)};
 }
 
 bool is_at(const std::string& path, const struct stat& opened) {

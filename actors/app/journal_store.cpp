@@ -1,5 +1,6 @@
 #include "actors/app/journal_store.hpp"
 
+#include "actors/app/disk_error.hpp"
 #include "actors/app/journal_header.hpp"
 
 #include <sqlite3.h>
@@ -51,6 +52,17 @@ SELECT (SELECT count(*) <> 1 OR sum(
             state NOT BETWEEN 0 AND 4 OR too_long NOT IN (0, 1) OR duplicate_of < 0), 0)
           + coalesce(min(line) <> 1 OR max(line) <> count(*), 0) FROM lines)
 )sql";
+
+/// All columns of a journal.
+constexpr const char* kReadJob =
+    "SELECT job_id, start_us, state, lines, output_bytes, errors_bytes, succeeded, failed, "
+    "prompt_tokens, completion_tokens FROM job";
+constexpr const char* kReadIdentity = "SELECT name, value, only_warns FROM identity ORDER BY rowid";
+constexpr const char* kReadLines =
+    "SELECT line, number, offset, length, digest, custom_id, too_long, duplicate_of, state, body "
+    "FROM lines";
+
+constexpr const char* kInsertJob = "INSERT INTO job VALUES(?,?,?,?,?,?,?,?,?,?)";
 
 /// A prepared statement. Parameters count from 1, columns from 0.
 class Statement {
@@ -153,7 +165,18 @@ struct JournalStore::State {
     if (code == SQLITE_NOTADB || code == SQLITE_CORRUPT) {
       return damaged(text);
     }
-    return {ErrorCode::io_error, path + ": cannot " + action + " the journal: " + text};
+    return {ErrorCode::io_error,
+            path + ": cannot " + action + " the journal: " + text + cause(code)};
+  }
+
+  /// What the system said, where SQLite tells, and what to do.
+  std::string cause(int code) const {
+    const int system = code == SQLITE_FULL ? ENOSPC : sqlite3_system_errno(db);
+    if (code == SQLITE_IOERR && system == 0) {
+      return " (look after room, quota, the limit of file sizes (ulimit -f) and the disk)";
+    }
+    const bool is_told = code == SQLITE_FULL || code == SQLITE_IOERR || code == SQLITE_CANTOPEN;
+    return is_told && system != 0 ? " (" + disk_error(system) + ")" : std::string();
   }
 
   /// `what` may be several lines of the library.
@@ -175,28 +198,34 @@ struct JournalStore::State {
       // A table or column is not there: SQLite sees nothing wrong with such a file.
       return sqlite3_errcode(db) == SQLITE_ERROR ? damaged(sqlite3_errmsg(db)) : failure("check");
     }
+    for (const char* sql : {kReadJob, kReadIdentity, kReadLines, kInsertJob}) {
+      const Statement columns(db, sql);
+      if (columns.failed()) return damaged(sqlite3_errmsg(db));
+    }
     if (rows.integer(0) == 0) return {};
     return damaged(std::to_string(rows.integer(0)) + " rows contradict the others");
   }
 
+  Status changed(const std::string& what) const {
+    return {ErrorCode::mismatch, path + ": the journal " + what +
+                                     " while the job runs; put it back and give the same command, "
+                                     "or begin anew with --restart"};
+  }
+
   Status take_place() {
-    if (::stat(path.c_str(), &place) == 0) return {};
-    return {ErrorCode::io_error, path + ": cannot examine the journal: " + std::strerror(errno)};
+    return ::stat(path.c_str(), &place) == 0 ? Status{} : changed("was removed or moved away");
   }
 
   /// SQLite goes on writing into a file that has lost its name; then nobody would ever read it.
-  Status check_place(bool by_length) const {
+  ///
+  /// @param may_grow  a long transaction writes pages before its end
+  Status check_place(bool may_grow) const {
     struct stat found {};
-    const auto changed = [&](const std::string& what) -> Status {
-      return {ErrorCode::mismatch, path + ": the journal " + what +
-                                       " while the job runs; put it back and give the same "
-                                       "command, or begin anew with --restart"};
-    };
     if (::stat(path.c_str(), &found) != 0) return changed("was removed or moved away");
     if (found.st_dev != place.st_dev || found.st_ino != place.st_ino) {
       return changed("was replaced by another file");
     }
-    if (!by_length || found.st_size == place.st_size) return {};
+    if (found.st_size == place.st_size || (may_grow && found.st_size > place.st_size)) return {};
     return changed("was changed by somebody: it has " + std::to_string(found.st_size) +
                    " bytes, the job wrote " + std::to_string(place.st_size));
   }
@@ -246,13 +275,12 @@ Result<std::unique_ptr<JournalStore>> JournalStore::open(const std::string& path
 }
 
 Status JournalStore::begin() {
-  const Status status = state_->check_place(true);
+  const Status status = state_->check_place(false);
   return status ? state_->execute("BEGIN IMMEDIATE") : status;
 }
 
-// By length only at the beginning: a long transaction writes pages before its end.
 Status JournalStore::commit() {
-  Status status = state_->check_place(false);
+  Status status = state_->check_place(true);
   if (status) {
     status = state_->execute("COMMIT");
   }
@@ -321,7 +349,7 @@ Status JournalStore::save_job(const StoredJob& job) {
   if (Status status = state_->execute("DELETE FROM job"); !status) {
     return status;
   }
-  Statement insert(state_->db, "INSERT INTO job VALUES(?,?,?,?,?,?,?,?,?,?)");
+  Statement insert(state_->db, kInsertJob);
   insert.bind(std::string_view(job.job_id)).bind(job.start_us).bind(std::string_view(job.state));
   insert.bind(job.lines).bind(job.output_bytes).bind(job.errors_bytes);
   insert.bind(job.succeeded).bind(job.failed);
@@ -330,9 +358,7 @@ Status JournalStore::save_job(const StoredJob& job) {
 }
 
 Result<StoredJob> JournalStore::job() {
-  Statement query(state_->db,
-                  "SELECT job_id, start_us, state, lines, output_bytes, errors_bytes, succeeded, "
-                  "failed, prompt_tokens, completion_tokens FROM job");
+  Statement query(state_->db, kReadJob);
   if (!query.step()) {
     if (query.failed()) {
       return state_->failure("read");
@@ -362,7 +388,7 @@ Status JournalStore::add_identity(const StoredIdentity& entry) {
 }
 
 Result<std::vector<StoredIdentity>> JournalStore::identity() {
-  Statement query(state_->db, "SELECT name, value, only_warns FROM identity ORDER BY rowid");
+  Statement query(state_->db, kReadIdentity);
   std::vector<StoredIdentity> entries;
   while (query.step()) {
     entries.push_back({query.text(0), query.text(1), query.integer(2) != 0});

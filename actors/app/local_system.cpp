@@ -42,6 +42,7 @@ struct LocalSystem::State {
   std::int64_t start_us = steady_us();
   bool stopped = false;
   bool shadow_hangs = false; ///< A shadow policy does not return.
+  bool lost = false;         ///< An actor that cannot be replaced ended.
 
   void add(const caf::actor& actor, const std::string& name) {
     alive.emplace(actor.address(), name);
@@ -103,7 +104,8 @@ LocalSystem::LocalSystem(SystemOptions options, std::vector<OpenedRank> ranks)
 LocalSystem::~LocalSystem() {
   stop();
   // Destroying an actor system waits for all its actors, for ever if one hangs.
-  if (state_->hangs()) parked().push_back(std::move(state_));
+  // After a loss nobody knows which of them still can.
+  if (state_->hangs() || state_->lost) parked().push_back(std::move(state_));
 }
 
 bool LocalSystem::left_threads() noexcept { return !parked().empty(); }
@@ -119,6 +121,7 @@ bool LocalSystem::receive(const StateHandler& on_state, const PieceHandler& on_p
           [&](const actors::Piece& piece) { on_piece(piece); },
           [&](const caf::down_msg& down) {
             running = false;
+            state_->lost = true;
             actors::JobState lost;
             lost.ended = true;
             lost.code = ErrorCode::rank_lost;

@@ -24,7 +24,8 @@ open_engine(const engine::EngineOptions& options, const RankGroupConfig& group,
     const sched::CostModel& cost = group.cost_model.model;
     return engine::open_null_engine(options,
                                     {cost.step_ps, cost.token_ps, cost.pair_ps, cost.sequence_ps,
-                                     cost.context_token_ps, group.cost_model.null_speed});
+                                     cost.context_token_ps, group.cost_model.null_speed,
+                                     false}); // The actor waits for as long.
   }
   if (!weights) {
     auto loaded = engine::load_weights(options);

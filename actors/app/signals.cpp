@@ -4,7 +4,10 @@
 
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
+#include <exception>
 #include <fcntl.h>
+#include <unistd.h>
 
 namespace troupe::app {
 
@@ -24,13 +27,41 @@ void count(int signal) {
   }
 }
 
+/// Memory may be gone: nothing here asks for any.
+void say(const char* text) noexcept {
+  if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) std::_Exit(kExitFailed);
+}
+
+[[noreturn]] void end_with_message() noexcept {
+  say("troupe: ended by an error that nothing caught: ");
+  try {
+    if (std::current_exception()) std::rethrow_exception(std::current_exception());
+    say("a thread was left behind");
+  } catch (const std::exception& error) {
+    say(error.what());
+  } catch (...) {
+    say("unknown");
+  }
+  say("; most often memory or threads ran out (ulimit -v, ulimit -u); the same command goes on\n");
+  std::_Exit(kExitFailed);
+}
+
 } // namespace
+
+void explain_termination() noexcept { std::set_terminate(end_with_message); }
 
 void open_standard_streams() noexcept {
   // open() gives the lowest free number, so that one pass closes all gaps.
   for (int fd = 0; fd <= 2; ++fd) {
-    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", O_RDWR) < 0) std::_Exit(kExitFailed);
+    // A standard input that is closed can then be told from an empty one.
+    const int mode = fd == 0 ? O_WRONLY : O_RDWR;
+    if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", mode) < 0) std::_Exit(kExitFailed);
   }
+}
+
+void ignore_write_signals() noexcept {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);
 }
 
 void watch_signals() {
@@ -38,15 +69,16 @@ void watch_signals() {
   action.sa_handler = count;
   sigemptyset(&action.sa_mask);
   action.sa_flags = SA_RESTART;
-  sigaction(SIGINT, &action, nullptr);
-  sigaction(SIGTERM, &action, nullptr);
-  sigaction(SIGHUP, &action, nullptr);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    // One that is ignored at the start (nohup, a shell's background job) stays ignored.
+    struct sigaction before {};
+    if (sigaction(signal, nullptr, &before) == 0 && before.sa_handler == SIG_IGN) continue;
+    sigaction(signal, &action, nullptr);
+  }
 }
 
 int signals_seen() noexcept { return seen; }
 
-int last_signal_exit_code() noexcept {
-  return last == SIGTERM ? kExitTerminated : kExitInterrupted;
-}
+int last_signal_exit_code() noexcept { return last == SIGINT ? kExitInterrupted : kExitTerminated; }
 
 } // namespace troupe::app

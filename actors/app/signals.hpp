@@ -6,16 +6,26 @@
 namespace troupe::app {
 
 /// Opens /dev/null for each of the descriptors 0, 1 and 2 that is closed: otherwise the next file
-/// would get its number, and messages would be written into it. Call first.
+/// would get its number, and messages would be written into it. Reading descriptor 0 then fails.
+/// Call first.
 void open_standard_streams() noexcept;
 
-/// From now on SIGINT, SIGTERM and SIGHUP only count. The third one ends the process at once.
+/// A reader that goes away, or a file that reaches its limit, ends a write with an error and not
+/// the process.
+void ignore_write_signals() noexcept;
+
+/// An exception that nothing catches, as in a thread of a library, ends the process with a message
+/// and exit code 1.
+void explain_termination() noexcept;
+
+/// From now on SIGINT, SIGTERM and SIGHUP only count. The third one ends the process at once. One
+/// that is ignored already stays so: `nohup` and background jobs of a shell mean it.
 void watch_signals();
 
 /// How many have come.
 int signals_seen() noexcept;
 
-/// 143 when the last one was SIGTERM, else 130.
+/// 130 when the last one was SIGINT, else 143.
 int last_signal_exit_code() noexcept;
 
 } // namespace troupe::app

@@ -1,9 +1,9 @@
 // A batch job on standard input: the same door as the journal's, without a second try.
+#include "actors/app/disk_error.hpp"
 #include "actors/app/job_files.hpp"
 #include "actors/app/journal.hpp"
 
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <map>
 #include <set>
@@ -38,7 +38,7 @@ public:
       return {};
     }
     return {ErrorCode::io_error,
-            folder + ": cannot make a file for waiting results: " + std::strerror(errno)};
+            folder + ": cannot make a file for waiting results: " + disk_error(errno)};
   }
 
   Status put(std::int64_t index, const LineResult& result) {
@@ -93,7 +93,7 @@ private:
 
   static Status failure(const char* action) {
     return {ErrorCode::io_error,
-            std::string("cannot ") + action + " waiting results: " + std::strerror(errno)};
+            std::string("cannot ") + action + " waiting results: " + disk_error(errno)};
   }
 
   int fd_ = -1;

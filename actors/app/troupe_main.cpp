@@ -8,12 +8,12 @@
 #include <CLI/CLI.hpp>
 
 #include <algorithm>
-#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
 #include <memory>
+#include <new>
 #include <set>
 #include <span>
 #include <string>
@@ -35,6 +35,11 @@ std::string version_text() {
   out += "compiler   " TROUPE_COMPILER "\n";
   out += "devices    cpu, null\n";
   return out;
+}
+
+/// An unset variable of a shell must not silently mean the default.
+std::string refuse_empty(const std::string& value) {
+  return value.empty() ? "the value is empty; give a path, or leave the flag out" : "";
 }
 
 /// All commands with their arguments; they live as long as the parser.
@@ -100,6 +105,7 @@ private:
   static void add_common(CLI::App* sub, CommonArguments& common) {
     const std::string group = "Common options";
     sub->add_option("--config", common.config, "System file; default: compiled in")
+        ->check(refuse_empty)
         ->type_name("FILE")
         ->group(group);
     sub->add_option("--set", common.sets, "Overrides the file, as in limits.inflight_max=64")
@@ -132,16 +138,22 @@ private:
         ->required();
     sub->add_option("--output", a.output, "Answers, one line a request")->type_name("FILE");
     sub->add_option("--errors", a.errors, "Refused lines; default: OUTPUT with .errors")
+        ->check(refuse_empty)
         ->type_name("FILE");
-    sub->add_option("--policies", a.policies, "Policy file")->type_name("FILE");
+    sub->add_option("--policies", a.policies, "Policy file")
+        ->check(refuse_empty)
+        ->type_name("FILE");
     sub->add_option("--order", a.order, "Of the output: completion (default) or input")
         ->check(CLI::IsMember({"completion", "input"}))
         ->type_name("ORDER");
     sub->add_option("--inflight-max", a.inflight_max, "Lines in work at once")
         ->check(CLI::Range(1, 1'000'000))
         ->type_name("N");
-    sub->add_option("--summary", a.summary, "Writes the summary as JSON")->type_name("FILE");
+    sub->add_option("--summary", a.summary, "Writes the summary as JSON")
+        ->check(refuse_empty)
+        ->type_name("FILE");
     sub->add_option("--metrics", a.metrics, "Prometheus text, rewritten while the job runs")
+        ->check(refuse_empty)
         ->type_name("FILE");
     sub->add_flag("--restart", a.restart, "Begins anew, whatever this job has done");
     sub->add_flag("--check", a.check, "Only checks the input; bad lines on standard output");
@@ -165,7 +177,9 @@ private:
     sub->add_option("--max-tokens", a.max_tokens, "New tokens at most")
         ->check(CLI::Range(1, 393'216))
         ->type_name("N");
-    sub->add_option("--policies", a.policies, "Policy file")->type_name("FILE");
+    sub->add_option("--policies", a.policies, "Policy file")
+        ->check(refuse_empty)
+        ->type_name("FILE");
     sub->callback([this] { run_ = [this] { return command_generate(generate_); }; });
   }
 
@@ -549,12 +563,15 @@ private:
 } // namespace
 
 int troupe_main(int argc, char** argv) {
-  // A reader that goes away ends a write with an error, not the process.
-  std::signal(SIGPIPE, SIG_IGN);
+  ignore_write_signals();
+  explain_termination();
   int exit_code = kExitFailed;
   try {
     CommandLine line;
     exit_code = line.run(argc, argv);
+  } catch (const std::bad_alloc&) {
+    return fail(kExitFailed, "out of memory; raise the limit (ulimit -v), or ask for less: "
+                             "kv.memory, fewer ranks, a smaller scenario");
   } catch (const std::exception& error) {
     // Nothing of ours throws; libraries do, when a result cannot be printed.
     return fail(kExitFailed, error.what());

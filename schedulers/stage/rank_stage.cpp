@@ -81,7 +81,7 @@ struct RankStage::State {
   }
 
   void lease(Sequence& sequence, std::int64_t lease_us, std::int64_t now_us, Effects& effects) {
-    sequence.lease_until_us = now_us + lease_us;
+    sequence.renew(now_us + lease_us);
     watch_lease(sequence, effects);
   }
 
@@ -377,7 +377,7 @@ void RankStage::on(const Renew& event, std::int64_t now_us, Effects& /*effects*/
     ++s.counts.stale_dropped;
     return;
   }
-  sequence->lease_until_us = std::max(sequence->lease_until_us, now_us + event.lease_us);
+  sequence->renew(std::max(sequence->lease_until_us, now_us + event.lease_us));
 }
 
 void RankStage::on(const Pull& event, std::int64_t /*now_us*/, Effects& effects) {
@@ -569,8 +569,9 @@ void RankStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
   if (event.kind != TimerKind::lease) return;
   Sequence* sequence = s.table.find_serial(event.key);
   if (sequence == nullptr || !sequence->leased()) return;
+  const bool goes_on = sequence->lease_goes_on(now_us, s.options.lease_us);
   if (sequence->lease_timer_us <= now_us) sequence->lease_timer_us = 0;
-  if (now_us < sequence->lease_until_us) {
+  if (goes_on) {
     s.watch_lease(*sequence, effects);
     return;
   }

@@ -30,6 +30,9 @@ enum class SequenceState : std::uint8_t {
   decoding,   ///< Ours until it ends.
 };
 
+inline constexpr std::int64_t kRenewShare = 3; ///< Leases are renewed that often while they last.
+inline constexpr std::int64_t kLateShare = 10; ///< A timer that is later than this part is held up.
+
 struct Sequence {
   RequestRef ref;
   std::uint64_t serial = 0; ///< Of this life on the rank: key of its lease timer.
@@ -48,11 +51,28 @@ struct Sequence {
   Digest digest;                   ///< Of what was imported.
   std::int64_t lease_until_us = 0; ///< In the states under a lease.
   std::int64_t lease_timer_us = 0; ///< When a timer looks at it; 0 = none is under way.
+  bool lease_stretched = false;    ///< Its lease was stretched since it was last renewed.
   bool renewed = false;            ///< The chunker keeps a lease on its prefill.
   std::uint64_t last_step = 0;
   bool in_step = false; ///< The running step works on it.
   bool engine = false;  ///< An export or import is under way.
   bool doomed = false;  ///< Given up; freed as soon as nothing works on it.
+
+  void renew(std::int64_t until_us) noexcept {
+    lease_until_us = until_us;
+    lease_stretched = false;
+  }
+  /// What its lease timer decides. A rank reads no mail while its engine computes: a timer that
+  /// comes late was held up with the mail, and renewals may wait behind it, so that once, until
+  /// one comes, the lease goes on for as long as a renewal takes.
+  bool lease_goes_on(std::int64_t now_us, std::int64_t lease_us) noexcept {
+    if (now_us < lease_until_us) return true;
+    const bool late = lease_timer_us != 0 && now_us - lease_timer_us > lease_us / kLateShare;
+    if (!late || lease_stretched) return false;
+    lease_stretched = true;
+    lease_until_us = now_us + lease_us / kRenewShare;
+    return true;
+  }
 
   bool decodes() const noexcept { return state == SequenceState::decoding && !doomed; }
   /// Ours, with nothing working on it, and not protected. Room for a handoff is not ours yet.

@@ -129,6 +129,31 @@ TEST_F(Disk, ALedgerWithoutRoomIsLostAndTheJobGoesOn) {
   EXPECT_EQ(job.answers().lines, kLines);
 }
 
+// Needs no disk of its own: the limit of file sizes is the process's.
+TEST(FileSizeLimit, StopsTheJobAndTheSameCommandGoesOn) {
+  int stops = 0;
+  for (const std::int64_t kib : {0, 2, 30, 60, 90}) {
+    BatchFolder job;
+    job.use_null_device();
+    job.flags.insert(job.flags.end(), {"--set", "journal.flush_ms=5", "--inflight-max", "16",
+                                       "--set", "ledger.level=\"off\""});
+    job.write_input(BatchFolder::completions(kLines));
+    ProcessOptions options = job.command();
+    options.file_bytes_max = (kib << 10) + 1;
+    const ProcessEnd end = TroupeProcess(options).wait();
+    stops += end.code == 1 ? 1 : 0;
+    EXPECT_EQ(end.code, 1) << kib << " KiB: " << end.err;
+    // What the process itself says may be cut off by the same limit.
+    if (kib > 0) {
+      EXPECT_NE(end.err.find("ulimit -f"), std::string::npos) << kib << " KiB: " << end.err;
+    }
+    EXPECT_EQ(job.run().code, 0) << kib << " KiB";
+    EXPECT_TRUE(job.answers().is_exact());
+    EXPECT_EQ(job.answers().lines, kLines);
+  }
+  EXPECT_GE(stops, 4);
+}
+
 TEST_F(Disk, AReadOnlyOneIsRefusedBeforeAnythingRuns) {
   BatchFolder job;
   prepare(job);

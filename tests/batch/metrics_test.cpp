@@ -11,9 +11,12 @@
 #include <chrono>
 #include <cmath>
 #include <csignal>
+#include <fcntl.h>
 #include <filesystem>
 #include <set>
+#include <sys/stat.h>
 #include <thread>
+#include <unistd.h>
 
 namespace troupe::test {
 namespace {
@@ -105,6 +108,19 @@ TEST(Metrics, ValuesAreThoseOfTheSummary) {
   EXPECT_EQ(metrics.sum("vllm:cache_config_info", R"(block_size="64")"), 2);
 }
 
+// One step of a second for the first token; waiting in the engine and in its actor made it two.
+TEST(Metrics, ModelledTimeIsWaitedForOnce) {
+  BatchFolder job;
+  job.use_null_device();
+  job.write_input(BatchFolder::completions(1, 2));
+  const ProcessEnd end = job.run({"--summary", "s.json", "--set", "cost_model.null_speed=1.0",
+                                  "--set", "cost_model.step=1000000000000"});
+  EXPECT_EQ(end.code, 0) << end.err;
+  const Json run = Json::parse(job.files.read("s.json"))["run"];
+  EXPECT_GE(run["ttft"]["max_us"], 950'000);
+  EXPECT_LT(run["ttft"]["max_us"], 1'900'000);
+}
+
 TEST(Metrics, AFinishedJobHasItsLinesInThem) {
   BatchFolder job;
   job.use_null_device();
@@ -175,11 +191,127 @@ TEST(Metrics, LinksAndDevicesStayWhatTheyAre) {
   EXPECT_NE(job.files.read("real.prom"), "old");
   EXPECT_TRUE(fs::is_symlink(job.files.path("device.json")));
   EXPECT_TRUE(fs::is_character_file("/dev/null"));
-  fs::create_directory(job.files.path("folder"));
-  const ProcessEnd folder = job.run({"--restart", "--summary", "folder"});
-  EXPECT_EQ(folder.code, 1) << folder.err;
-  EXPECT_NE(folder.err.find("folder: cannot write the summary: Is a directory"), std::string::npos)
-      << folder.err;
+}
+
+TEST(Metrics, ADanglingLinkStaysALink) {
+  namespace fs = std::filesystem;
+  BatchFolder job;
+  job.use_null_device();
+  job.write_input(BatchFolder::completions(3));
+  fs::create_directory(job.files.path("far"));
+  fs::create_symlink("near.prom", job.files.path("link.prom"));
+  fs::create_symlink("far/metrics.prom", job.files.path("near.prom"));
+  fs::create_symlink(job.files.path("far/s.json"), job.files.path("link.json"));
+  const ProcessEnd end = job.run({"--metrics", "link.prom", "--summary", "link.json"});
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_TRUE(fs::is_symlink(job.files.path("link.prom")));
+  EXPECT_TRUE(fs::is_symlink(job.files.path("near.prom")));
+  EXPECT_TRUE(read_prometheus_text(job.files.read("far/metrics.prom")).faults.empty());
+  EXPECT_EQ(Json::parse(job.files.read("far/s.json"))["end"], "finished");
+}
+
+TEST(Metrics, APathThatCanNeverBeWrittenIsRefusedAtTheStart) {
+  for (const char* flag : {"--metrics", "--summary"}) {
+    BatchFolder job;
+    job.use_null_device();
+    job.write_input(BatchFolder::completions(3));
+    std::filesystem::create_directory(job.files.path("folder"));
+    const ProcessEnd end = job.run({flag, "folder"});
+    EXPECT_EQ(end.code, 2) << flag << end.err;
+    EXPECT_NE(end.err.find("folder: the "), std::string::npos) << end.err;
+    EXPECT_NE(end.err.find("found a folder, expected a file"), std::string::npos) << end.err;
+    EXPECT_FALSE(job.files.has("out.jsonl"));
+  }
+}
+
+TEST(Metrics, APipeThatNobodyReadsKeepsNobodyWaiting) {
+  BatchFolder job;
+  job.use_null_device();
+  job.write_input(BatchFolder::completions(3));
+  ASSERT_EQ(::mkfifo(job.files.path("pipe").c_str(), 0600), 0);
+  ProcessOptions options = job.command({"--metrics", "pipe"});
+  std::erase(options.arguments, "--quiet");
+  const ProcessEnd metrics = TroupeProcess(options).wait();
+  EXPECT_EQ(metrics.code, 0) << metrics.err;
+  EXPECT_NE(metrics.err.find("pipe: cannot write the metrics: it is a pipe that nobody reads"),
+            std::string::npos)
+      << metrics.err;
+  const ProcessEnd summary = job.run({"--restart", "--summary", "pipe"});
+  EXPECT_EQ(summary.code, 1) << summary.err;
+  EXPECT_NE(summary.err.find("pipe: cannot write the summary: it is a pipe that nobody reads"),
+            std::string::npos)
+      << summary.err;
+  EXPECT_EQ(job.answers().lines, 3);
+}
+
+TEST(Metrics, APipeWhoseReaderSleepsIsLeftAfterASecond) {
+  BatchFolder job;
+  job.use_null_device();
+  job.write_input(BatchFolder::completions(3));
+  ASSERT_EQ(::mkfifo(job.files.path("pipe").c_str(), 0600), 0);
+  const int reader = ::open(job.files.path("pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  const int writer = ::open(job.files.path("pipe").c_str(), O_WRONLY | O_NONBLOCK | O_CLOEXEC);
+  const std::string page(4096, 'x');
+  while (::write(writer, page.data(), page.size()) > 0) {
+  }
+  ProcessOptions options = job.command({"--metrics", "pipe"});
+  std::erase(options.arguments, "--quiet");
+  const ProcessEnd end = TroupeProcess(options).wait();
+  EXPECT_EQ(end.code, 0) << end.err;
+  EXPECT_NE(end.err.find("pipe whose reader does not read"), std::string::npos) << end.err;
+  ::close(writer);
+  ::close(reader);
+}
+
+TEST(Metrics, ADraftThatIsNoFileIsLeftAlone) {
+  BatchFolder job;
+  job.use_null_device();
+  job.write_input(BatchFolder::completions(3));
+  ASSERT_EQ(::mkfifo(job.files.path("s.json.tmp").c_str(), 0600), 0);
+  const ProcessEnd end = job.run({"--summary", "s.json"});
+  EXPECT_EQ(end.code, 1) << end.err;
+  EXPECT_NE(end.err.find("s.json.tmp is no file; move it away"), std::string::npos) << end.err;
+  EXPECT_TRUE(std::filesystem::is_fifo(job.files.path("s.json.tmp")));
+}
+
+// Each would be lost: by the first write of metrics or summary, or by --restart.
+TEST(Metrics, MayNotBeAFileTheJobReads) {
+  namespace fs = std::filesystem;
+  BatchFolder job;
+  job.use_null_device();
+  job.write_input(BatchFolder::completions(3));
+  fs::copy(job.model, job.files.path("model"), fs::copy_options::recursive);
+  job.model = job.files.path("model");
+  const std::string policies = "name = \"p\"\n";
+  job.files.write("p.toml", policies);
+  job.files.write("c.toml", "[cluster]\nname = \"c\"\n");
+  fs::create_symlink("model/config.json", job.files.path("link"));
+  const std::string config = job.files.read("model/config.json");
+  for (const char* name : {"model/config.json", "./link", "model/tokenizer.json", "p.toml"}) {
+    for (const char* flag : {"--metrics", "--summary", "--errors"}) {
+      const ProcessEnd end = job.run({"--policies", "p.toml", flag, name, "--restart"});
+      EXPECT_EQ(end.code, 2) << flag << " " << name << ": " << end.err;
+      EXPECT_NE(end.err.find("would be the same file as the"), std::string::npos) << end.err;
+    }
+  }
+  EXPECT_EQ(job.files.read("model/config.json"), config);
+  EXPECT_EQ(job.files.read("p.toml"), policies);
+  EXPECT_FALSE(job.files.has("out.jsonl"));
+  // Another file of the folder is nobody's.
+  EXPECT_EQ(job.run({"--metrics", "model/m.prom"}).code, 0);
+}
+
+TEST(Metrics, ADraftMayNotBeAFileOfTheJobEither) {
+  BatchFolder job;
+  job.use_null_device();
+  job.write_input(BatchFolder::completions(3));
+  job.output = "m.prom.tmp";
+  const ProcessEnd end = job.run({"--metrics", "m.prom"});
+  EXPECT_EQ(end.code, 2) << end.err;
+  EXPECT_NE(end.err.find("m.prom.tmp: the draft of the metrics would be the same file as the "
+                         "output"),
+            std::string::npos)
+      << end.err;
 }
 
 TEST(Metrics, MayNotBeAFileOfTheJob) {

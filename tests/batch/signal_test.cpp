@@ -80,7 +80,24 @@ TEST(Cases, B9_CtrlCAtHalfKeepsWhatIsDoneAndTheNextRunDoesTheRest) {
 
 TEST(Signals, SigtermStopsCleanly) { expect_clean_stop(SIGTERM, 143); }
 
-TEST(Signals, AClosedTerminalStopsCleanly) { expect_clean_stop(SIGHUP, 130); }
+TEST(Signals, AClosedTerminalStopsCleanly) { expect_clean_stop(SIGHUP, 143); }
+
+TEST(Signals, WhatIsIgnoredAtTheStartStaysIgnored) {
+  for (const int signal : {SIGHUP, SIGINT, SIGTERM}) {
+    BatchFolder job;
+    prepare(job, 40, 4);
+    ProcessOptions options = job.command();
+    options.ignored_signals = {signal};
+    TroupeProcess process(options);
+    wait_for_lines(job, process, 4);
+    EXPECT_TRUE(process.is_running()) << "the job was too short";
+    for (int i = 0; i < 4; ++i)
+      process.signal(signal);
+    const ProcessEnd end = process.wait();
+    EXPECT_EQ(end.code, 0) << signal << ": " << end.err;
+    EXPECT_EQ(lines_in(job), 40);
+  }
+}
 
 /// A job of answers that take minutes; `stop` asks it to end. @return seconds until it did
 double seconds_to_stop(BatchFolder& job, int exit_code, const std::vector<std::string>& more,

@@ -187,5 +187,35 @@ TEST(Stream, ANamedPipeIsReadAsStandardInputOnly) {
   EXPECT_EQ(job.answers().output.size(), 50U);
 }
 
+TEST(Stream, AClosedInputIsRefusedAndNoEmptyOne) {
+  BatchFolder job;
+  job.use_null_device();
+  job.input = "-";
+  ProcessOptions options = job.command();
+  options.closes_input = true;
+  const ProcessEnd end = TroupeProcess(options).wait();
+  EXPECT_EQ(end.code, 2) << end.err;
+  EXPECT_NE(end.err.find("standard input is closed"), std::string::npos) << end.err;
+  EXPECT_FALSE(job.files.has("out.jsonl"));
+}
+
+// Whatever room there is, a run ends by itself with one of the documented codes.
+TEST(Memory, TooLittleOfItEndsTheJobWithAMessage) {
+  int ends = 0;
+  for (const std::int64_t kib : {60'000, 80'000, 100'000, 150'000, 200'000, 250'000, 400'000}) {
+    BatchFolder job;
+    job.use_null_device();
+    job.write_input(BatchFolder::completions(20));
+    ProcessOptions options = job.command();
+    options.memory_bytes_max = kib << 10;
+    const ProcessEnd end = TroupeProcess(options).wait();
+    if (end.code == 127 || end.code == 0) continue; // Too little for the loader, or enough.
+    ++ends;
+    EXPECT_EQ(end.code, 1) << kib << " KiB: " << end.err;
+    EXPECT_NE(end.err.find("troupe: "), std::string::npos) << kib << " KiB: " << end.err;
+  }
+  EXPECT_GT(ends, 0) << "the limits were too wide";
+}
+
 } // namespace
 } // namespace troupe::test

@@ -76,6 +76,7 @@ TEST(Cases, S3_ParkedPrefills) { run_file("fast/s3_parked_prefills.toml"); }
 TEST(Cases, S4_AllSlotsTaken) { run_file("fast/s4_all_slots_taken.toml"); }
 TEST(Cases, S7_OneAmongMany) { run_file("fast/s7_one_among_many.toml"); }
 TEST(Cases, S12_NearlyFull) { run_file("fast/s12_nearly_full.toml"); }
+TEST(Scenarios, LongStepsAreNoLosses) { run_file("fast/long_steps.toml"); }
 TEST(Cases, P1_ClientsLeaveDuringHandoff) { run_file("fast/p1_clients_leave_during_handoff.toml"); }
 TEST(Cases, P4_PrefillDiesMidRequest) { run_file("fast/p4_prefill_dies_mid_request.toml"); }
 TEST(Cases, P6_PrefillIsBackAtOnce) { run_file("fast/p6_prefill_is_back_at_once.toml"); }

@@ -32,6 +32,12 @@ std::string read_all(int fd) {
   }
 }
 
+void limit(int resource, std::int64_t bytes) {
+  if (bytes == 0) return;
+  const rlimit most{static_cast<rlim_t>(bytes), static_cast<rlim_t>(bytes)};
+  if (::setrlimit(static_cast<__rlimit_resource>(resource), &most) != 0) ::_exit(125);
+}
+
 /// Between fork and exec. Never returns.
 [[noreturn]] void become(const ProcessOptions& options, std::vector<char*>& arguments, int input,
                          int out, int err) {
@@ -41,6 +47,14 @@ std::string read_all(int fd) {
   ::dup2(err, STDERR_FILENO);
   for (const auto& [name, value] : options.environment)
     ::setenv(name.c_str(), value.c_str(), 1);
+  // A test may itself run under nohup or in the background of a shell.
+  for (const int number : {SIGINT, SIGTERM, SIGHUP, SIGPIPE, SIGXFSZ})
+    ::signal(number, SIG_DFL);
+  for (const int number : options.ignored_signals)
+    ::signal(number, SIG_IGN);
+  if (options.closes_input) ::close(STDIN_FILENO);
+  limit(RLIMIT_FSIZE, options.file_bytes_max);
+  limit(RLIMIT_AS, options.memory_bytes_max);
   ::execv(TROUPE_EXECUTABLE, arguments.data());
   ::_exit(127);
 }

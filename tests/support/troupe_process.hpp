@@ -16,6 +16,10 @@ struct ProcessOptions {
   std::string folder;                 ///< Working directory.
   int standard_input = -1;            ///< Open descriptor, stays the caller's; -1 = /dev/null.
   std::vector<std::pair<std::string, std::string>> environment; ///< Added to the test's own.
+  std::vector<int> ignored_signals;                             ///< All others are as at a login.
+  std::int64_t file_bytes_max = 0;                              ///< Limit of file sizes; 0 = none.
+  std::int64_t memory_bytes_max = 0; ///< Limit of the address space; 0 = none.
+  bool closes_input = false;         ///< Descriptor 0 is not open at all.
 };
 
 /// How it ended.

@@ -215,6 +215,51 @@ TEST(BadJournal, FlippedBits) {
   std::printf("%d of 200 flips refused\n", refused);
 }
 
+// A name of the schema, changed in place: SQLite itself finds nothing wrong with such a file.
+TEST(BadJournal, TablesAndColumnsThatAreMissing) {
+  const std::pair<std::string, std::string> names[] = {
+      {"identity", "identitx"},
+      {"only_warns", "only_warnx"},
+      {"prompt_tokens", "prompt_tokenx"},
+      {"job_id", "job_ix"},
+      {"duplicate_of", "duplicate_ox"},
+      {"body TEXT", "bodx TEXT"},
+      {"lines(", "linex("},
+  };
+  for (const auto& [from, to] : names) {
+    SCOPED_TRACE(from);
+    StoppedJob job;
+    std::string changed = job.journal();
+    std::size_t found = 0;
+    for (std::size_t at = changed.find(from); at != std::string::npos;
+         at = changed.find(from, at)) {
+      changed.replace(at, from.size(), to);
+      ++found;
+    }
+    ASSERT_GT(found, 0U);
+    job.put(changed);
+    expect_refused(job, {"damaged journal", "put back a copy"});
+  }
+}
+
+TEST(BadJournal, SpecialFilesInPlaceOfItsSideFiles) {
+  for (const char* ending : {"-journal", "-wal", "-shm"}) {
+    for (const bool is_pipe : {false, true}) {
+      SCOPED_TRACE(ending);
+      StoppedJob job;
+      const std::string path = job.path() + ending;
+      if (is_pipe) {
+        ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+      } else {
+        std::filesystem::create_directory(path);
+      }
+      expect_refused(job, {ending, "move it away"});
+      std::filesystem::remove(path);
+      EXPECT_TRUE(job.open().ok());
+    }
+  }
+}
+
 TEST(BadJournal, RubbishBesideIt) {
   StoppedJob job;
   { std::ofstream(job.path() + "-journal", std::ios::binary) << "rubbish"; }

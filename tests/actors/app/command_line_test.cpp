@@ -47,6 +47,16 @@ std::string completion_line(const std::string& id, const std::string& body) {
          "}\n";
 }
 
+// An unset variable of a shell gives an empty word.
+TEST_F(CommandLine, AnEmptyPathIsNoDefault) {
+  for (const char* flag : {"--config", "--policies", "--metrics", "--summary", "--errors"}) {
+    const Outcome ended =
+        run(std::string("batch --input in.jsonl --output out.jsonl ") + flag + " \"\"");
+    EXPECT_EQ(ended.exit_code, 2) << flag << ended.err;
+    EXPECT_TRUE(has(ended.err, std::string(flag) + ": the value is empty")) << ended.err;
+  }
+}
+
 TEST_F(CommandLine, HelpsWithWords) {
   const Outcome bare = run("");
   EXPECT_EQ(bare.exit_code, 0);

@@ -283,6 +283,63 @@ TEST(RankStage, ALeaseEndsUnlessRenewedAndTheDriverHearsOfIt) {
   EXPECT_TRUE(sent<Ended>(rank.effects).at(0).retryable);
 }
 
+// seconds      0     3   6   9  10           60
+// rank         Assign, then step 1 until 60; it reads no mail
+// its mail           R   R   R  lease timer   done
+// The timer may overtake the renewals; in either order the prefill goes on.
+TEST(RankStage, ALeaseOutlivesAStepThatTakesLongerThanIt) {
+  const Renew renew{ref(1), rank_ref(0), HandoffId{}, 10'000'000};
+  for (const bool timer_first : {false, true}) {
+    RankBench rank(Role::prefill);
+    Assign assign{ref(1), rank_ref(0), work(7, 9)};
+    assign.lease_us = 10'000'000;
+    rank.on(assign);
+    Timer lease = timers(rank.effects, TimerKind::lease).at(0);
+    for (std::uint64_t number = 1; number <= 2; ++number) {
+      const std::int64_t offset = number == 1 ? 0 : 4;
+      rank.chunks(number, {{ref(1), offset, number == 1 ? 4 : 3, number == 2}});
+      const RunStep step = rank.step();
+      rank.now_us += 60'000'000;
+      if (!timer_first) rank.on(renew);
+      rank.on(lease);
+      EXPECT_TRUE(sent<Ended>(rank.effects).empty()) << "the renewals wait behind the timer";
+      if (timer_first) rank.on(renew);
+      rank.done(step);
+    }
+    EXPECT_EQ(rank.stage().counts().leases_expired, 0);
+    EXPECT_EQ(asked<ExportSequence>(rank.effects).size(), 1U);
+  }
+}
+
+// A finished prefill, and room for a handoff, wait for their renewals behind a long step too.
+TEST(RankStage, LeasesOfHandoffsOutliveAStepOfAnother) {
+  RankBench rank(Role::both);
+  rank.on(Reserve{ref(2), rank_ref(0), HandoffId{3}, 12, 1'000'000});
+  const Timer lease = timers(rank.effects, TimerKind::lease).at(0);
+  rank.now_us = 5'000'000;
+  rank.on(lease);
+  EXPECT_EQ(rank.stage().sequences(), 1);
+  rank.on(Renew{ref(2), rank_ref(0), HandoffId{3}, 1'000'000});
+  rank.now_us = 5'900'000;
+  rank.on(lease);
+  EXPECT_EQ(rank.stage().sequences(), 1) << "renewed";
+}
+
+TEST(RankStage, ALeaseThatNobodyRenewsEndsHoweverLongTheStepsAre) {
+  RankBench rank(Role::prefill);
+  Assign assign{ref(1), rank_ref(0), work(7, 9)};
+  assign.lease_us = 10'000'000;
+  rank.on(assign);
+  const Timer lease = timers(rank.effects, TimerKind::lease).at(0);
+  rank.now_us = 60'000'000;
+  rank.on(lease);
+  EXPECT_EQ(rank.stage().sequences(), 1);
+  rank.now_us = 120'000'000;
+  rank.on(lease);
+  EXPECT_EQ(rank.stage().sequences(), 0);
+  EXPECT_EQ(sent<Ended>(rank.effects).at(0).code, ErrorCode::rank_lost);
+}
+
 /// Brings request 1 to "imported" under handoff 3.
 void import_one(RankBench& rank) {
   rank.on(Reserve{ref(1), rank_ref(0), HandoffId{3}, 12, 1'000'000});
