@@ -5,6 +5,7 @@
 #include "schedulers/plugin/plugin_policy.hpp"
 #include "schedulers/plugin/trial.hpp"
 
+#include <algorithm>
 #include <cstdlib>
 #include <utility>
 
@@ -98,6 +99,13 @@ void preflight_child(std::span<const std::string> arguments) {
     report_line("at unload");
   }
   report_verdict({});
+}
+
+void look_at_library(int argc, char** argv) {
+  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
+  const std::vector<std::string> begin = PreflightProgram().arguments;
+  if (words.size() < begin.size() || !std::equal(begin.begin(), begin.end(), words.begin())) return;
+  preflight_child(std::span(words).subspan(begin.size()));
 }
 
 } // namespace troupe::actors

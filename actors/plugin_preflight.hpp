@@ -35,6 +35,10 @@ Status preflight(const PreflightProgram& program, const LibraryFile& file,
 /// behind `program.arguments`.
 [[noreturn]] void preflight_child(std::span<const std::string> arguments);
 
+/// Becomes the child's side when the arguments of this process say so: it speaks to its parent
+/// only, and stands in no help. Else returns.
+void look_at_library(int argc, char** argv);
+
 /// Whether this process is such a child: it must not start one itself.
 bool is_preflight_child() noexcept;
 

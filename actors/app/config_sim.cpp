@@ -376,6 +376,7 @@ void bind_expect(const ConfigNode* node, sim::Expect& expect, Errors& errors) {
   reader.integer("e2e_us_max", expect.e2e_us_max, kMicros);
   reader.integer("span_us_max", expect.span_us_max, kMicros);
   reader.integer("retried_min", expect.retried_min, kCount);
+  reader.integer("retried_max", expect.retried_max, kCount);
   const ConfigNode* endings = reader.table("endings");
   if (endings == nullptr) return;
   TableReader counts(endings, "expect.endings.", errors);

@@ -19,6 +19,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPollEvery{100};
 constexpr std::chrono::seconds kStopWait{10};
+constexpr const char* kDesk = "control desk";
 constexpr std::chrono::milliseconds kShadowWait{2000};
 
 struct SystemSettings : caf::actor_system_config {
@@ -120,6 +121,11 @@ bool LocalSystem::receive(const StateHandler& on_state, const PieceHandler& on_p
           },
           [&](const actors::Piece& piece) { on_piece(piece); },
           [&](const caf::down_msg& down) {
+            // A job that serves no control socket lets go of its desk.
+            if (state_->alive[down.source] == kDesk) {
+              state_->alive.erase(down.source);
+              return;
+            }
             running = false;
             state_->lost = true;
             actors::JobState lost;
@@ -168,7 +174,7 @@ std::shared_ptr<ControlDesk> LocalSystem::open_desk(std::shared_ptr<const TopBoa
     return top_document(top, view);
   };
   OpenedDesk opened = app::open_desk(*state_->system, std::move(parts));
-  state_->add(opened.asker, "control desk");
+  state_->add(opened.asker, kDesk);
   return std::move(opened.desk);
 }
 

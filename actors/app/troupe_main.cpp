@@ -7,7 +7,6 @@
 
 #include <CLI/CLI.hpp>
 
-#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <functional>
@@ -15,7 +14,6 @@
 #include <memory>
 #include <new>
 #include <set>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -583,20 +581,11 @@ int troupe_main(int argc, char** argv) {
   return exit_code;
 }
 
-/// `troupe policy test --preflight` is how this program looks at a library in a child process: it
-/// speaks to its parent only, and stands in no help.
-void look_at_library(int argc, char** argv) {
-  const std::vector<std::string> words(argv + std::min(argc, 1), argv + argc);
-  const std::vector<std::string> begin = actors::PreflightProgram().arguments;
-  if (words.size() < begin.size() || !std::equal(begin.begin(), begin.end(), words.begin())) return;
-  actors::preflight_child(std::span(words).subspan(begin.size()));
-}
-
 } // namespace troupe::app
 
 int main(int argc, char** argv) {
   troupe::app::open_standard_streams();
-  troupe::app::look_at_library(argc, argv);
+  troupe::actors::look_at_library(argc, argv);
   const int exit_code = troupe::app::troupe_main(argc, argv);
   // A thread that hangs in an engine may still look at static objects.
   if (troupe::app::left_threads()) std::_Exit(exit_code);

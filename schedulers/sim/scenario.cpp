@@ -131,6 +131,10 @@ std::string check_expect(const Report& report, const Expect& expect) {
     problem = std::to_string(report.retried) + " attempts were retried, expected at least " +
               std::to_string(expect.retried_min);
   }
+  if (problem.empty() && report.retried > expect.retried_max) {
+    problem = std::to_string(report.retried) + " attempts were retried, expected at most " +
+              std::to_string(expect.retried_max);
+  }
   return problem;
 }
 

@@ -63,6 +63,7 @@ struct Expect {
   std::int64_t e2e_us_max = 0;
   std::int64_t span_us_max = 0; ///< First arrival to last ending.
   std::int64_t retried_min = 0;
+  std::int64_t retried_max = 1'000'000; ///< Attempts that were lost.
 };
 
 struct Scenario {

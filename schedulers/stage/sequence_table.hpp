@@ -31,7 +31,6 @@ enum class SequenceState : std::uint8_t {
 };
 
 inline constexpr std::int64_t kRenewShare = 3; ///< Leases are renewed that often while they last.
-inline constexpr std::int64_t kLateShare = 10; ///< A timer that is later than this part is held up.
 
 struct Sequence {
   RequestRef ref;
@@ -67,7 +66,7 @@ struct Sequence {
   /// one comes, the lease goes on for as long as a renewal takes.
   bool lease_goes_on(std::int64_t now_us, std::int64_t lease_us) noexcept {
     if (now_us < lease_until_us) return true;
-    const bool late = lease_timer_us != 0 && now_us - lease_timer_us > lease_us / kLateShare;
+    const bool late = lease_timer_us != 0 && now_us > lease_timer_us;
     if (!late || lease_stretched) return false;
     lease_stretched = true;
     lease_until_us = now_us + lease_us / kRenewShare;

@@ -42,20 +42,28 @@ protected:
     return made;
   }
 
+  /// The one message among the effects; a prepared set also has a timer.
+  static const sched::Send& said(const sched::Effects& effects) {
+    const sched::Send* found = nullptr;
+    for (const sched::Effect& effect : effects.list()) {
+      if (const auto* send = std::get_if<sched::Send>(&effect)) found = send;
+    }
+    TROUPE_CHECK(found != nullptr, "the desk answers");
+    return *found;
+  }
+
   /// The stage's answer to the set; "" when it is prepared.
   std::string prepare(const PolicySet& wanted) {
     sched::Effects effects;
     desk_->on(sched::SwapPrepare{wanted, 10'000'000}, 0, effects);
-    const auto& send = std::get<sched::Send>(effects.list().at(0));
-    const auto& prepared = std::get<sched::Prepared>(send.message);
+    const auto& prepared = std::get<sched::Prepared>(said(effects).message);
     EXPECT_EQ(prepared.epoch, wanted.epoch);
     return prepared.ok ? "" : prepared.reason;
   }
   bool commit(std::uint64_t epoch) {
     sched::Effects effects;
     desk_->on(sched::SwapCommit{PolicyEpoch{epoch}}, 1, effects);
-    const auto& send = std::get<sched::Send>(effects.list().at(0));
-    return std::holds_alternative<sched::Committed>(send.message) &&
+    return std::holds_alternative<sched::Committed>(said(effects).message) &&
            desk_->epoch() == PolicyEpoch{epoch};
   }
   void swap(const PolicySet& wanted) {

@@ -299,7 +299,8 @@ TEST_F(Resume, AnOutputThatIsRemovedWhileTheJobRunsStopsIt) {
   fs::remove(job_.files.path("out.jsonl"));
   const ProcessEnd end = process.wait();
   EXPECT_EQ(end.code, 1) << end.err;
-  EXPECT_NE(end.err.find("out.jsonl: it was removed or moved away while the job runs"), std::string::npos)
+  EXPECT_NE(end.err.find("out.jsonl: it was removed or moved away while the job runs"),
+            std::string::npos)
       << end.err;
   expect_refused({"out.jsonl", "0 bytes"});
   expect_completes({"--restart"});

@@ -87,6 +87,7 @@ TEST(Cases, P12_DecodeDiesMidStream) { run_file("fast/p12_decode_dies_mid_stream
 // Every file of the folder is run by a test of this file.
 TEST(Scenarios, AllAreRun) {
   const std::vector<std::string> known = {"faults_4_4.toml",
+                                          "long_steps.toml",
                                           "p10_no_prefill_left.toml",
                                           "p12_decode_dies_mid_stream.toml",
                                           "p1_clients_leave_during_handoff.toml",
