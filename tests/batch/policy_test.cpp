@@ -42,7 +42,8 @@ protected:
   void prepare(std::int64_t lines, std::int64_t tokens) {
     job_.write_input(BatchFolder::completions(lines, tokens));
     job_.use_null_device();
-    for (const char* set : {"cost_model.null_speed=1.0", "limits.inflight_max=4"}) {
+    for (const char* set :
+         {"cost_model.null_speed=1.0", "limits.inflight_max=4", "limits.stop_grace_s=1"}) {
       job_.flags.emplace_back("--set");
       job_.flags.emplace_back(set);
     }

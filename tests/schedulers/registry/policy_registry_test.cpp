@@ -116,8 +116,9 @@ TEST(PolicyRegistry, WeightsAndTheWaitBoundAreChecked) {
   EXPECT_EQ(message("weights.a", {2.5, "p.toml:4"}), "");
   EXPECT_EQ(message("weights.a", {std::int64_t{0}, "p.toml:4"}),
             "p.toml:4: queue.weights.a: found 0, expected a number from 0.001 to 1000");
-  EXPECT_EQ(message("weights", {std::int64_t{2}, "p.toml:4"}),
-            "p.toml:4: queue.weights: found 2, expected a table of names and numbers, as in { a = 2 }");
+  EXPECT_EQ(
+      message("weights", {std::int64_t{2}, "p.toml:4"}),
+      "p.toml:4: queue.weights: found 2, expected a table of names and numbers, as in { a = 2 }");
   EXPECT_EQ(message("wieghts", {std::int64_t{2}, "p.toml:4"}),
             "p.toml:4: queue.wieghts: unknown key; did you mean \"weights\"?");
   EXPECT_EQ(message("wait_bound.max_us", {std::int64_t{1}, "p.toml:6"}), "");
