@@ -23,17 +23,23 @@ struct Block {
   std::vector<std::string> expected;
 };
 
-std::vector<Block> blocks_of(const fs::path& file) {
+/// @param is_live  also those that talk to a running system
+std::vector<Block> blocks_of(const fs::path& file, bool is_live) {
   std::ifstream in(file);
   std::vector<Block> blocks;
   std::string fence;
   for (std::string line; std::getline(in, line);) {
     if (line.rfind("```", 0) == 0) {
-      fence = fence.empty() ? line.substr(3) + " " : "";
-      if (fence == "sh ") blocks.emplace_back();
-    } else if (fence == "sh ") {
+      if (!fence.empty() || (line == "```sh live" && !is_live)) {
+        if (fence.empty()) break; // What follows rests on it.
+        fence.clear();
+        continue;
+      }
+      fence = line.substr(3, 2);
+      if (fence == "sh") blocks.emplace_back();
+    } else if (fence == "sh") {
       blocks.back().commands += line + "\n";
-    } else if (fence == "text ") {
+    } else if (fence == "te") {
       blocks.back().expected.push_back(line);
     }
   }
@@ -43,7 +49,8 @@ std::vector<Block> blocks_of(const fs::path& file) {
 /// One script: each block's output goes to a file of its own, the first failure ends it.
 std::string script_of(const std::vector<Block>& blocks, const fs::path& folder) {
   std::string script =
-      "set -euo pipefail\nexport HOME=" + folder.string() + "\ncd \"$HOME/clone\"\n";
+      "set -euo pipefail\ntrap 'kill $(jobs -p) 2>/dev/null || true' EXIT\nexport HOME=" +
+      folder.string() + "\ncd \"$HOME/clone\"\n";
   for (std::size_t i = 0; i < blocks.size(); ++i) {
     script += "exec >" + (folder / ("out." + std::to_string(i))).string() + " 2>&1\n";
     script += blocks[i].commands;
@@ -58,8 +65,10 @@ std::string text_of(const fs::path& file) {
 }
 
 TEST(PolicyTutorial, EveryCommandDoesWhatThePageSays) {
+  // The socket of a running system and the commands for it come together.
+  const bool is_live = std::system(TROUPE_EXECUTABLE " help policy | grep -q swap") == 0;
   const std::vector<Block> blocks =
-      blocks_of(fs::path(TROUPE_SOURCE_DIR) / "examples" / "policy_tutorial.md");
+      blocks_of(fs::path(TROUPE_SOURCE_DIR) / "examples" / "policy_tutorial.md", is_live);
   ASSERT_GE(blocks.size(), 4U);
   const fs::path folder =
       fs::temp_directory_path() / ("policy_tutorial_" + std::to_string(::getpid()));
