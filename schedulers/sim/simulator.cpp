@@ -178,6 +178,7 @@ void Simulator::take_arrival(std::size_t number) {
   arrive.request = plan.request;
   arrive.tenant = plan.tenant;
   arrive.priority = plan.priority;
+  arrive.session_hash = plan.session_hash;
   arrive.work.prompt.assign(static_cast<std::size_t>(plan.prompt), 1);
   arrive.work.new_tokens_max = plan.new_tokens_max;
   arrive.work.sampling.seed = plan.seed;

@@ -59,6 +59,7 @@ struct RequestPlan {
   std::int64_t stop_at_us = -1;
   std::int64_t priority = 0;
   std::string tenant;
+  std::uint64_t session_hash = 0; ///< As in Arrive.
 
   /// Tokens of a complete answer that nobody cuts short.
   std::int64_t answer_length() const noexcept {

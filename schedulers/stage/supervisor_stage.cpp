@@ -86,20 +86,21 @@ void SupervisorStage::start(Entry& entry, Effects& effects) {
 void SupervisorStage::lost(Entry& entry, std::string why, bool replaceable, Effects& effects) {
   ++counts_.lost;
   const bool again = replaceable && entry.restarts < options_.restarts_max;
+  const bool failed_start = entry.life == Life::starting;
+  entry.why = std::move(why);
+  if (!again) {
+    // Before anybody can end a request for the loss of a rank: lines are left, not failed.
+    entry.life = Life::gone;
+    ++counts_.gone;
+    tell_if_none_left(Role::prefill, effects);
+    tell_if_none_left(Role::decode, effects);
+  }
   const RankDown down{entry.ref, ErrorCode::rank_lost, again};
   effects.send(Peer::driver, down);
   effects.send(Peer::chunker, down);
   effects.send(Peer::balancer, down);
   effects.send(Peer::manager, down);
-  const bool failed_start = entry.life == Life::starting;
-  entry.why = std::move(why);
-  if (!again) {
-    entry.life = Life::gone;
-    ++counts_.gone;
-    tell_if_none_left(Role::prefill, effects);
-    tell_if_none_left(Role::decode, effects);
-    return;
-  }
+  if (!again) return;
   ++entry.restarts;
   ++counts_.restarts;
   entry.ref.incarnation = next(entry.ref.incarnation);

@@ -69,6 +69,7 @@ void note(ActorRun& run, const sched::Event& event, std::int64_t now_us) {
     plan.new_tokens_max = arrive->work.new_tokens_max;
     plan.priority = arrive->priority;
     plan.tenant = arrive->tenant;
+    plan.session_hash = arrive->session_hash;
     run.requests.push_back(std::move(plan));
   } else if (const auto* tokens = std::get_if<sched::Tokens>(&event)) {
     for (const sched::TokenRow& row : tokens->rows) {
