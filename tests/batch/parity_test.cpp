@@ -42,7 +42,7 @@ app::SystemConfig config() {
 
 std::vector<Request> requests() {
   std::vector<Request> out;
-  for (int i = 0; i < 40; ++i) {
+  for (int i = 0; i < 160; ++i) {
     const std::vector<int> prompt(static_cast<std::size_t>(5 + i * 13 % 200), 40 + i);
     out.emplace_back(text::Endpoint::completions,
                      fmt::format(R"({{"prompt":[{}],"max_tokens":{},"seed":1,"ignore_eos":true}})",
@@ -129,7 +129,7 @@ TEST(Parity, EventsOfALiveBatchGiveTheSameDecisions) {
   ASSERT_TRUE(faults.ok() && faults->empty());
   EXPECT_EQ(want.size(), 7U);
   for (const auto& [stage, lines] : want) {
-    EXPECT_GE(lines.size(), 2U) << stage; // How many steps a rank takes is a matter of load.
+    EXPECT_GE(lines.size(), 10U) << stage;
     ASSERT_EQ(got[stage].size(), lines.size()) << stage;
     for (std::size_t i = 0; i < lines.size(); ++i)
       ASSERT_EQ(got[stage][i], lines[i]) << stage;
