@@ -214,11 +214,9 @@ struct DriverStage::State {
   bool admit(const Submit& submit, std::int64_t now_us, Effects& effects) {
     AdmissionQuestion question{context(now_us), view_of(submit), load};
     question.request.work_ps = options.cost_model.marginal_ps(question.request.prompt, 0);
-    auto& slot = slots->of<AdmissionQuestion>();
-    const auto answered = slot.decide(std::move(question), counts.invalid_decisions);
-    slots.report_fault(answered, effects);
+    const auto answered = slots.decide(std::move(question), counts.invalid_decisions, effects);
     const bool admitted = *answered.decision().value == Admission::admit;
-    Record made = slot.record(answered);
+    Record made = slots->of<AdmissionQuestion>().record(answered);
     made.ref = submit.ref;
     made.value = admitted ? 1 : 0;
     made.view_age_us = load.as_of_us == 0 ? 0 : now_us - load.as_of_us;

@@ -172,11 +172,9 @@ struct ExpertStage::State {
       window.forget(layer);
     }
     statistics.close();
-    auto& slot = slots->of<ExpertQuestion>();
-    const auto answered = slot.decide(question(now_us), counts.invalid_decisions);
-    slots.report_fault(answered, effects);
+    const auto answered = slots.decide(question(now_us), counts.invalid_decisions, effects);
     ++counts.asked;
-    Record made = slot.record(answered);
+    Record made = slots->of<ExpertQuestion>().record(answered);
     const auto& layout = answered.decision().value;
     made.value = layout ? layout->moves : 0;
     effects.add(std::move(made));

@@ -55,9 +55,7 @@ struct PrefillStage::State : PrefillTable {
 
   template <class Question>
   Answered<Question> decide(Question question, Effects& effects) {
-    auto answered = slots->of<Question>().decide(std::move(question), counts.invalid_decisions);
-    slots.report_fault(answered, effects);
-    return answered;
+    return slots.decide(std::move(question), counts.invalid_decisions, effects);
   }
 
   template <class Question>

@@ -69,12 +69,16 @@ public:
   /// Tells by which set this stage decides: when it begins, and when it lacks one.
   void announce(Effects& effects) const { effects.send(Peer::manager, SetRequest{stage_, epoch_}); }
 
-  /// What to say of an answer that did not count; nothing when it did.
-  template <class Answered>
-  void report_fault(const Answered& answered, Effects& effects) const {
-    if (answered.fault.empty()) return;
-    effects.send(Peer::manager, PolicyFault{stage_, epoch_, std::string(answered.question().kKind),
-                                            answered.faulty, answered.fault});
+  /// Asks the live set's policy of this kind. An answer that did not count adds to `invalid`, and
+  /// the manager hears of it.
+  template <class Question>
+  auto decide(Question question, std::int64_t& invalid, Effects& effects) {
+    auto answered = live_.template of<Question>().decide(std::move(question), invalid);
+    if (!answered.fault.empty()) {
+      effects.send(Peer::manager, PolicyFault{stage_, epoch_, std::string(Question::kKind),
+                                              answered.faulty, answered.fault});
+    }
+    return answered;
   }
 
 private:

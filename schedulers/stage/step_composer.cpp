@@ -71,9 +71,7 @@ RunStep StepComposer::compose(std::uint64_t number, const std::vector<Slice>& sl
   for (const Sequence* sequence : decoding_sequences(table, options.block_tokens)) {
     question.decodes.push_back({sequence->ref, sequence->positions});
   }
-  auto& slot = slots_->of<StepQuestion>();
-  const auto answered = slot.decide(std::move(question), invalid_);
-  slots_.report_fault(answered, effects);
+  const auto answered = slots_.decide(std::move(question), invalid_, effects);
   const StepDecision& decision = *answered.decision().value;
   RunStep step{number, {}};
   std::int64_t tokens = 0;
@@ -85,7 +83,7 @@ RunStep StepComposer::compose(std::uint64_t number, const std::vector<Slice>& sl
     add(answered.question().decodes[i].ref, 1);
   for (const Share& share : decision.slices)
     add(answered.question().slices[share.candidate].ref, share.tokens);
-  Record made = slot.record(answered);
+  Record made = slots_->of<StepQuestion>().record(answered);
   made.rank = options.rank;
   made.value = tokens;
   effects.add(std::move(made));

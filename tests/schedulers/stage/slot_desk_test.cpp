@@ -225,11 +225,10 @@ TEST(SlotDesk, WhatIsLiveElsewhereIsTakenAtOnceWhateverWasAskedLately) {
   EXPECT_TRUE(bench.said_committed(2));
   EXPECT_EQ(bench.epoch(), 2U);
   std::int64_t invalid = 0;
-  const auto answered = bench.desk->of<BalancerQuestion>().decide(balancer_question(3), invalid);
+  bench.effects.clear();
+  const auto answered = bench.desk.decide(balancer_question(3), invalid, bench.effects);
   EXPECT_EQ(invalid, 1);
   EXPECT_EQ(answered.decision().reason, Reason::replaced_invalid);
-  bench.effects.clear();
-  bench.desk.report_fault(answered, bench.effects);
   const PolicyFault fault = sent<PolicyFault>(bench.effects).at(0);
   EXPECT_EQ(fault.epoch, PolicyEpoch{2});
   EXPECT_EQ(fault.policy, "liar");
