@@ -44,6 +44,7 @@ struct LocalSystem::State {
   bool stopped = false;
   bool shadow_hangs = false; ///< A shadow policy does not return.
   bool lost = false;         ///< An actor that cannot be replaced ended.
+  State* parked_before = nullptr;
 
   void add(const caf::actor& actor, const std::string& name) {
     alive.emplace(actor.address(), name);
@@ -81,13 +82,29 @@ struct LocalSystem::State {
   }
 };
 
-std::vector<std::unique_ptr<LocalSystem::State>>& LocalSystem::parked() {
-  static auto* const states = new std::vector<std::unique_ptr<State>>;
-  return *states;
+LocalSystem::State*& LocalSystem::parked() noexcept {
+  static State* last = nullptr;
+  return last;
+}
+
+void LocalSystem::park() noexcept {
+  state_->parked_before = std::exchange(parked(), state_.get());
+  static_cast<void>(state_.release()); // parked() has it from now on.
 }
 
 LocalSystem::LocalSystem(SystemOptions options, std::vector<OpenedRank> ranks)
     : state_(std::make_unique<State>()) {
+  try {
+    start_all(std::move(options), std::move(ranks));
+  } catch (...) {
+    // No room for a thread, say. Nobody tells the actors that run already to end, so that
+    // destroying their system would wait for ever.
+    park();
+    throw;
+  }
+}
+
+void LocalSystem::start_all(SystemOptions options, std::vector<OpenedRank> ranks) {
   State& state = *state_;
   for (const OpenedRank& rank : ranks) {
     state.names.push_back(rank.name);
@@ -106,10 +123,10 @@ LocalSystem::~LocalSystem() {
   stop();
   // Destroying an actor system waits for all its actors, for ever if one hangs.
   // After a loss nobody knows which of them still can.
-  if (state_->hangs() || state_->lost) parked().push_back(std::move(state_));
+  if (state_->hangs() || state_->lost) park();
 }
 
-bool LocalSystem::left_threads() noexcept { return !parked().empty(); }
+bool LocalSystem::left_threads() noexcept { return parked() != nullptr; }
 
 bool LocalSystem::receive(const StateHandler& on_state, const PieceHandler& on_piece) {
   bool running = true;

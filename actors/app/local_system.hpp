@@ -21,7 +21,8 @@ namespace troupe::app {
 ///   Thread   one owner (the main thread)
 class LocalSystem {
 public:
-  /// Starts all actors; the job begins to run.
+  /// Starts all actors; the job begins to run. What it throws may leave threads behind:
+  /// left_threads() is true then.
   LocalSystem(SystemOptions options, std::vector<OpenedRank> ranks);
   ~LocalSystem();
   LocalSystem(const LocalSystem&) = delete;
@@ -40,8 +41,8 @@ public:
   /// of the run are complete afterwards.
   void stop();
 
-  /// Whether a stopped system of this process had to leave a hanging thread behind: then the
-  /// process must end without destructors of static objects.
+  /// Whether a system of this process had to leave a thread behind, one that hangs or that nobody
+  /// could end: then the process must end without destructors of static objects.
   static bool left_threads() noexcept;
 
   /// Fills what the system knows: histograms, ranks, scheduling time, messages. @pre stop()
@@ -64,8 +65,11 @@ public:
 
 private:
   struct State;
-  /// Systems that hang; never destroyed.
-  static std::vector<std::unique_ptr<State>>& parked();
+  /// The last of the systems that cannot be destroyed without a hang, a list; null = none.
+  static State*& parked() noexcept;
+  /// Puts `state_` there. Takes no memory.
+  void park() noexcept;
+  void start_all(SystemOptions options, std::vector<OpenedRank> ranks);
 
   std::unique_ptr<State> state_;
 };

@@ -15,6 +15,7 @@
 #include <new>
 #include <set>
 #include <string>
+#include <system_error>
 #include <vector>
 
 namespace troupe::app {
@@ -570,6 +571,11 @@ int troupe_main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     return fail(kExitFailed, "out of memory; raise the limit (ulimit -v), or ask for less: "
                              "kv.memory, fewer ranks, a smaller scenario");
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again)
+      return fail(kExitFailed, error.what());
+    return fail(kExitFailed, "no room for another thread; raise the limit of processes (ulimit -u) "
+                             "or of memory (ulimit -v), or take fewer ranks and threads");
   } catch (const std::exception& error) {
     // Nothing of ours throws; libraries do, when a result cannot be printed.
     return fail(kExitFailed, error.what());
