@@ -1,5 +1,7 @@
 #include "actors/metrics.hpp"
 
+#include "actors/request_times.hpp"
+
 #include <prometheus/counter.h>
 #include <prometheus/gauge.h>
 #include <prometheus/histogram.h>
@@ -26,6 +28,9 @@ const Buckets kPerTokenSeconds = {0.01, 0.025, 0.05, 0.075, 0.1, 0.15, 0.2, 0.3,
                                   0.75, 1,     2.5,  5,     7.5, 10,   20,  40,  80};
 const Buckets kRequestSeconds = {0.3, 0.5, 0.8, 1,  1.5, 2,   2.5, 5,   10,   15,  20,
                                  30,  40,  50,  60, 120, 240, 480, 960, 1920, 7680};
+
+const Buckets kPreemptions = {0, 1, 2, 4, 8, 16, 32};
+const Buckets kStepTokens = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096, 8192, 16384};
 
 /// 1, 2, 5, 10, ... up to `last`.
 Buckets one_two_five(std::int64_t last) {
@@ -84,6 +89,7 @@ struct Metrics::State {
   }
 
   void take(const ExpertSample& sample);
+  void take(const sched::Emit& emit, std::int64_t now_us);
 
   Labels of_reason(const std::string& reason) const {
     Labels out = labels;
@@ -95,6 +101,7 @@ struct Metrics::State {
   }
 
   Buckets lengths;
+  RequestTimes times;
 
   // -- requests, one by one
   Family<Counter>& success =
@@ -107,8 +114,24 @@ struct Metrics::State {
                 "Mean time between the tokens of one answer of two or more.", kPerTokenSeconds);
   Histogram& whole = histogram("vllm:e2e_request_latency_seconds",
                                "From arrival in the driver to the end.", kRequestSeconds);
+  Histogram& queued = histogram("vllm:request_queue_time_seconds",
+                                "From arrival in the driver to the first chunk.", kRequestSeconds);
+  Histogram& prefill = histogram("vllm:request_prefill_time_seconds",
+                                 "From the first chunk to the first token.", kRequestSeconds);
   Histogram& decode = histogram("vllm:request_decode_time_seconds",
                                 "From the first token to the end.", kRequestSeconds);
+  Histogram& inference = histogram("vllm:request_inference_time_seconds",
+                                   "From the first chunk to the end.", kRequestSeconds);
+  Histogram& token_gaps =
+      histogram("vllm:inter_token_latency_seconds",
+                "Between tokens of an answer as the driver gets them.", kPerTokenSeconds);
+  Histogram& evictions =
+      histogram("vllm:request_num_preemptions", "Times a request gave its KV up to an earlier one.",
+                kPreemptions);
+  Family<Histogram>& step_tokens = prometheus::BuildHistogram()
+                                       .Name("vllm:iteration_tokens_total")
+                                       .Help("Tokens of a step of a rank, prompts and answers.")
+                                       .Register(registry);
   Histogram& prompt_lengths =
       histogram("vllm:request_prompt_tokens", "Prompt tokens of a request.", lengths);
   Histogram& answer_lengths =
@@ -183,6 +206,7 @@ Metrics::Metrics(const std::string& model_name, const std::string& engine, std::
 Metrics::~Metrics() = default;
 
 void Metrics::arrives(const sched::Arrive& arrive) {
+  state_->times.arrives(arrive.request);
   state_->prompt_lengths.Observe(static_cast<double>(arrive.work.prompt.size()));
   state_->limits.Observe(static_cast<double>(arrive.work.new_tokens_max));
 }
@@ -193,12 +217,45 @@ void Metrics::finishes(const sched::Finish& finish) {
   state.attempts.Increment(finish.attempts);
   state.whole.Observe(seconds(finish.end_us - finish.arrival_us));
   state.answer_lengths.Observe(static_cast<double>(finish.output_tokens));
+  state.evictions.Observe(static_cast<double>(finish.preemptions));
+  const std::optional<std::int64_t> prefill_us = state.times.ends(finish.request);
+  if (prefill_us) {
+    state.queued.Observe(seconds(*prefill_us - finish.arrival_us));
+    state.inference.Observe(seconds(finish.end_us - *prefill_us));
+  }
   if (finish.output_tokens == 0) return;
+  if (prefill_us) state.prefill.Observe(seconds(finish.first_token_us - *prefill_us));
   const std::int64_t decode_us = finish.end_us - finish.first_token_us;
   state.first_token.Observe(seconds(finish.first_token_us - finish.arrival_us));
   state.decode.Observe(seconds(decode_us));
   if (const std::int64_t gaps = finish.output_tokens - 1; gaps > 0)
     state.per_token.Observe(seconds(decode_us) / static_cast<double>(gaps));
+}
+
+void Metrics::State::take(const sched::Emit& emit, std::int64_t now_us) {
+  if (emit.rows.empty()) return;
+  const auto gap_us = times.gets_tokens(emit.request, now_us);
+  if (!gap_us) return;
+  const auto tokens = static_cast<double>(emit.rows.size());
+  for (std::size_t i = 0; i < emit.rows.size(); ++i)
+    token_gaps.Observe(seconds(*gap_us) / tokens);
+}
+
+void Metrics::sees(const std::string& stage, const sched::Effects& effects, std::int64_t now_us) {
+  State& state = *state_;
+  for (const sched::Effect& effect : effects.list()) {
+    if (const auto* emit = std::get_if<sched::Emit>(&effect)) {
+      state.take(*emit, now_us);
+    } else if (const auto* step = std::get_if<sched::RunStep>(&effect)) {
+      std::int64_t tokens = 0;
+      for (const sched::StepEntry& entry : step->entries)
+        tokens += entry.count;
+      state.step_tokens.Add(state.of_rank(stage), kStepTokens).Observe(static_cast<double>(tokens));
+    } else if (const auto* milestone = std::get_if<sched::Milestone>(&effect)) {
+      if (milestone->phase == sched::Phase::prefilling)
+        state.times.begins_prefill(milestone->ref.request, now_us);
+    }
+  }
 }
 
 void Metrics::State::take(const ExpertSample& sample) {

@@ -1,7 +1,7 @@
 // One registry of counters, gauges and histograms of a process, as Prometheus text.
 //
 // Names that other engines' users know begin with "vllm:", our own with "troupe_". Totals come as
-// samples when the text is wanted; only requests are observed one by one, at arrival and end.
+// samples when the text is wanted; requests and steps are observed one by one, by what stages say.
 
 #pragma once
 
@@ -71,8 +71,8 @@ struct MetricsSample {
 
 /// The registry.
 ///
-///   Thread   arrives and finishes: any; sample and text: one at a time
-///   Cost     arrives, finishes: about a microsecond, once a request
+///   Thread   arrives, finishes and sees: any; sample and text: one at a time
+///   Cost     arrives, finishes: about a microsecond, once a request; sees: less, once an event
 class Metrics {
 public:
   /// @param model_name   label of every vllm: metric
@@ -85,6 +85,9 @@ public:
 
   void arrives(const sched::Arrive& arrive);
   void finishes(const sched::Finish& finish);
+  /// What the stage of that name (of a rank, the rank's) said in one event at `now_us`, a time of
+  /// the clock that a Finish counts by.
+  void sees(const std::string& stage, const sched::Effects& effects, std::int64_t now_us);
 
   /// Takes over totals. A total that is lower than the last one leaves it as it is.
   void sample(const MetricsSample& sample);

@@ -69,10 +69,12 @@ void spawn_stages(caf::actor_system& system, const SystemOptions& options,
       actors::spawn_stage(system, Threads::shared, actors::driver_actor, std::move(driver));
 }
 
-/// Counts what canaries decide, asks the shadows, and lets somebody look on.
-actors::EffectsWatch watch_effects(const SystemOptions& options, const SystemActors& out) {
-  return [facts = out.policies, shadows = out.shadows,
+/// Counts for the metrics and what canaries decide, asks the shadows, and lets somebody look on.
+actors::EffectsWatch watch_effects(caf::actor_system& system, const SystemOptions& options,
+                                   const SystemActors& out) {
+  return [&system, metrics = options.metrics, facts = out.policies, shadows = out.shadows,
           also = options.watch](const std::string& stage, const sched::Effects& effects) {
+    if (metrics) metrics->sees(stage, effects, actors::now_us(system));
     for (const sched::Effect& effect : effects.list()) {
       const auto* record = std::get_if<sched::Record>(&effect);
       if (record == nullptr || !record->asked) continue;
@@ -246,7 +248,7 @@ SystemActors spawn_system(caf::actor_system& system, Threads threads, SystemOpti
   out.shadows = std::make_shared<actors::ShadowLane>(options.registry, out.policies);
   out.peers->listener = listener;
   const actors::ShellContext context{out.peers,   out.ledger, out.counters,
-                                     options.tap, out.stages, watch_effects(options, out)};
+                                     options.tap, out.stages, watch_effects(system, options, out)};
   spawn_manager(system, options, context, out);
   spawn_stages(system, options, context, out);
   spawn_experts(system, threads, options, context, ranks, out);

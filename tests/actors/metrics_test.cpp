@@ -151,5 +151,67 @@ TEST(MetricsRegistry, ObservesRequests) {
   EXPECT_EQ(text.at("troupe_attempts_total"), 3);
 }
 
+sched::Effects milestone(RequestId request, sched::Phase phase) {
+  sched::Effects effects;
+  effects.add(sched::Milestone{{request, Attempt{1}}, phase, {}, 0, {}});
+  return effects;
+}
+
+sched::Effects tokens(RequestId request, std::size_t count) {
+  sched::Effects effects;
+  effects.add(sched::Emit{request, std::vector<sched::TokenRow>(count)});
+  return effects;
+}
+
+// Arrives at 1.0 s, first chunk at 1.4 s, tokens at 2.0, 2.3 and two at 2.5 s, ends at 2.6 s.
+TEST(MetricsRegistry, SplitsALifeAtItsFirstChunkAndItsTokens) {
+  constexpr RequestId kRequest{7};
+  Metrics metrics("m", "local", 1000);
+  sched::Arrive arrive;
+  arrive.request = kRequest;
+  metrics.arrives(arrive);
+  metrics.sees("prefill", milestone(kRequest, sched::Phase::waits_for_step), 1'200'000);
+  metrics.sees("prefill", milestone(kRequest, sched::Phase::prefilling), 1'400'000);
+  metrics.sees("prefill", milestone(kRequest, sched::Phase::prefilling), 1'900'000); // 2nd attempt
+  metrics.sees("driver", tokens(kRequest, 1), 2'000'000);
+  metrics.sees("driver", tokens(kRequest, 1), 2'300'000);
+  metrics.sees("driver", tokens(kRequest, 2), 2'500'000);
+  sched::Finish finish;
+  finish.request = kRequest;
+  finish.arrival_us = 1'000'000;
+  finish.first_token_us = 2'000'000;
+  finish.end_us = 2'600'000;
+  finish.output_tokens = 4;
+  finish.preemptions = 2;
+  metrics.finishes(finish);
+  metrics.sees("prefill", milestone(kRequest, sched::Phase::prefilling), 3'000'000); // too late
+  metrics.finishes(finish); // Nothing is known of it any more.
+  const test::PrometheusText text = test::read_prometheus_text(metrics.text());
+  for (const std::string& fault : text.faults)
+    ADD_FAILURE() << fault;
+  EXPECT_EQ(text.sum("vllm:request_queue_time_seconds_count"), 1);
+  EXPECT_NEAR(text.sum("vllm:request_queue_time_seconds_sum"), 0.4, 1e-9);
+  EXPECT_NEAR(text.sum("vllm:request_prefill_time_seconds_sum"), 0.6, 1e-9);
+  EXPECT_NEAR(text.sum("vllm:request_inference_time_seconds_sum"), 1.2, 1e-9);
+  EXPECT_EQ(text.sum("vllm:inter_token_latency_seconds_count"), 3);
+  EXPECT_NEAR(text.sum("vllm:inter_token_latency_seconds_sum"), 0.5, 1e-9);
+  EXPECT_EQ(text.sum("vllm:inter_token_latency_seconds_bucket", "le=\"0.1\""), 2);
+  EXPECT_EQ(text.sum("vllm:request_num_preemptions_sum"), 4);
+}
+
+TEST(MetricsRegistry, CountsTheTokensOfSteps) {
+  Metrics metrics("m", "local", 1000);
+  sched::RunStep step;
+  step.entries.resize(2);
+  step.entries[0].count = 60;
+  step.entries[1].count = 1;
+  sched::Effects effects;
+  effects.add(step);
+  metrics.sees("prefill-0", effects, 0);
+  const test::PrometheusText text = test::read_prometheus_text(metrics.text());
+  EXPECT_EQ(text.sum("vllm:iteration_tokens_total_sum", "engine=\"prefill-0\""), 61);
+  EXPECT_EQ(text.sum("vllm:iteration_tokens_total_count"), 1);
+}
+
 } // namespace
 } // namespace troupe::actors

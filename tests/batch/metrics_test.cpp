@@ -93,9 +93,17 @@ TEST(Metrics, ValuesAreThoseOfTheSummary) {
   EXPECT_EQ(metrics.sum("troupe_attempts_total"), kLines);
   for (const char* histogram :
        {"vllm:e2e_request_latency_seconds", "vllm:request_prompt_tokens",
-        "vllm:request_params_max_tokens", "vllm:request_decode_time_seconds"})
+        "vllm:request_params_max_tokens", "vllm:request_queue_time_seconds",
+        "vllm:request_prefill_time_seconds", "vllm:request_decode_time_seconds",
+        "vllm:request_inference_time_seconds", "vllm:request_num_preemptions"})
     EXPECT_EQ(metrics.sum(fmt::format("{}_count", histogram)), ended) << histogram;
   EXPECT_EQ(metrics.sum("vllm:request_prompt_tokens_sum"), 3 * kLines);
+  EXPECT_EQ(metrics.sum("vllm:inter_token_latency_seconds_count"),
+            metrics.sum("vllm:generation_tokens_total") - kLines);
+  EXPECT_EQ(metrics.sum("vllm:iteration_tokens_total_count"), metrics.sum("troupe_steps_total"));
+  EXPECT_NEAR(metrics.sum("vllm:request_queue_time_seconds_sum") +
+                  metrics.sum("vllm:request_inference_time_seconds_sum"),
+              metrics.sum("vllm:e2e_request_latency_seconds_sum"), 1e-6);
 
   // Each request is admitted and routed once; the ledger holds every decision that is counted.
   EXPECT_EQ(metrics.sum("troupe_decisions_total", R"(kind="admission")"), kLines);
