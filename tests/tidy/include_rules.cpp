@@ -160,4 +160,21 @@ std::vector<Violation> check_includes(const SourceFile& file) {
   return out;
 }
 
+std::vector<Violation> check_own_headers(const std::vector<SourceFile>& files) {
+  std::set<std::string_view> paths;
+  for (const SourceFile& file : files)
+    paths.insert(file.path);
+  std::vector<Violation> out;
+  for (const SourceFile& file : files) {
+    if (!file.path.ends_with(".cpp") || file.path.starts_with("tests/")) continue;
+    const std::string header = file.path.substr(0, file.path.size() - 4) + ".hpp";
+    if (!paths.contains(header)) continue;
+    const std::vector<Include> includes = includes_of(file.text);
+    if (!includes.empty() && includes.front().target == header) continue;
+    const std::int64_t line = includes.empty() ? 1 : includes.front().line;
+    out.push_back({file.path, line, "expected its own header first: " + header});
+  }
+  return out;
+}
+
 } // namespace troupe::tidy

@@ -26,6 +26,10 @@ inline constexpr std::int64_t kHeaderCommentLinesMax = 6;
 /// Walls between rooms, and where each library may be seen.
 std::vector<Violation> check_includes(const SourceFile& file);
 
+/// A source includes the header of its name before anything else: that shows that the header needs
+/// nothing before it. Tests are no interfaces.
+std::vector<Violation> check_own_headers(const std::vector<SourceFile>& files);
+
 /// Clocks, chance, threads, files, hash order and floating point where decisions are made.
 std::vector<Violation> check_purity(const SourceFile& file);
 

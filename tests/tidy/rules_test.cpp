@@ -252,6 +252,17 @@ TEST(TreeRules, SourcesStandInALists) {
   EXPECT_EQ(check_cmake_lists({{"engine/CMakeLists.txt", "file(GLOB a *.cpp)\n"}}).size(), 1U);
 }
 
+TEST(TreeRules, SourcesIncludeTheirOwnHeaderFirst) {
+  const SourceFile header{"engine/a.hpp", ""};
+  const auto count = [&](const std::string& path, const std::string& text) {
+    return check_own_headers({header, {path, text}}).size();
+  };
+  EXPECT_EQ(count("engine/a.cpp", "#include \"engine/a.hpp\"\n#include <vector>\n"), 0U);
+  EXPECT_EQ(count("engine/a.cpp", "#include <vector>\n#include \"engine/a.hpp\"\n"), 1U);
+  EXPECT_EQ(count("engine/a.cpp", "int x;\n"), 1U);
+  EXPECT_EQ(count("engine/b.cpp", "#include <vector>\n"), 0U) << "it has no header";
+}
+
 TEST(TreeRules, LinksAreFollowed) {
   const auto count = [](const std::string& text) {
     return check_links({{"actors/README.md", text}}, {"actors", "actors/a.hpp", "engine/b.hpp"})

@@ -128,6 +128,8 @@ TEST(Tidy, FunctionsAreShort) {
 
 TEST(Tidy, SourcesAreListed) { expect_none(check_cmake_lists(tree().files)); }
 
+TEST(Tidy, HeadersNeedNothingBeforeThem) { expect_none(check_own_headers(tree().files)); }
+
 TEST(Tidy, LinksLeadSomewhere) { expect_none(check_links(tree().files, tree().paths)); }
 
 /// Sections 4a to 4d of the list of public bug reports.
