@@ -14,6 +14,7 @@
 #include "schedulers/policies/decode_balancer/weighted_sum.hpp"
 #include "schedulers/policies/draft_length/all.hpp"
 #include "schedulers/policies/draft_length/by_load.hpp"
+#include "schedulers/policies/draft_length/released.hpp"
 #include "schedulers/policies/expert_placement/eplb.hpp"
 #include "schedulers/policies/expert_placement/eplb_refined.hpp"
 #include "schedulers/policies/expert_placement/incremental.hpp"
@@ -245,6 +246,7 @@ void register_kinds_without_stage(PolicyRegistry& registry) {
 
   registry.add("draft_length", "all", plain<AllDrafts>());
   registry.add("draft_length", "by_load", with_options<ByLoadDrafts>(by_load_options));
+  registry.add("draft_length", "released", plain<ReleasedDrafts>());
   registry.set_default("draft_length", "by_load");
 
   registry.add("retention", "lru", plain<LruRetention>());
