@@ -1,5 +1,7 @@
 #include "schedulers/sim/store_loop.hpp"
 
+#include "schedulers/kv/seen_sketch.hpp"
+
 #include <algorithm>
 #include <map>
 #include <vector>
@@ -23,7 +25,7 @@ public:
     sched::StoreQuery query;
     query.kind = use.kind;
     query.units = options_.units_per_use;
-    query.times_seen = ++seen_[use.unit];
+    query.times_seen = seen_.add(use.unit);
     query.expires_us = hit ? kept->second.expires_us : 0;
     sched::PolicyContext ctx;
     ctx.now_us = use.at_us;
@@ -77,7 +79,7 @@ private:
   Rng rng_{1};
   sched::CostModel model_;
   std::map<std::uint64_t, Kept> units_;
-  std::map<std::uint64_t, std::int64_t> seen_;
+  sched::SeenSketch seen_;
   std::map<SegmentId, std::vector<std::uint64_t>> contents_;
 };
 
