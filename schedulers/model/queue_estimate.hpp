@@ -38,4 +38,19 @@ constexpr std::int64_t steps_ps(std::int64_t work_ps, std::int64_t step_ps,
   return static_cast<std::int64_t>(std::min(kMax, work_ps + steps * step_ps));
 }
 
+/// What a first token waits for. Unit: ps.
+struct TtftTerms {
+  std::int64_t lookup_ps = 0;  ///< What of the prompt is cached?
+  std::int64_t load_ps = 0;    ///< Of the cached KV, while the request is queued.
+  std::int64_t queue_ps = 0;   ///< W of its rank, and its share of what is not routed yet.
+  std::int64_t own_ps = 0;     ///< Its own steps.
+  std::int64_t handoff_ps = 0; ///< To the rank that decodes.
+};
+
+constexpr std::int64_t ttft_ps(const TtftTerms& terms) noexcept {
+  const std::int64_t before =
+      add_saturated(terms.lookup_ps, std::max(terms.load_ps, terms.queue_ps));
+  return add_saturated(add_saturated(before, terms.own_ps), terms.handoff_ps);
+}
+
 } // namespace troupe::sched

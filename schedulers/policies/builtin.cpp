@@ -14,6 +14,7 @@
 #include "schedulers/policies/decode_balancer/weighted_sum.hpp"
 #include "schedulers/policies/draft_length/all.hpp"
 #include "schedulers/policies/draft_length/by_load.hpp"
+#include "schedulers/policies/draft_length/released.hpp"
 #include "schedulers/policies/expert_placement/eplb.hpp"
 #include "schedulers/policies/expert_placement/eplb_refined.hpp"
 #include "schedulers/policies/expert_placement/incremental.hpp"
@@ -136,6 +137,12 @@ RoomOptions room_options(OptionTable& table) {
   return {.headroom_permille = table.thousandths("headroom", 20, 0, 500)};
 }
 
+LeastWorkOptions least_work_options(OptionTable& table) {
+  constexpr std::array<std::string_view, 2> kTies = {"lowest_id", "drawn"};
+  return {.ties = static_cast<RouterTies>(table.choice("ties", 0, kTies)),
+          .affinity_token_ps = table.integer("affinity_token_ps", 0, 0, 1'000'000'000'000)};
+}
+
 LocalCacheOptions local_cache_options(OptionTable& table) {
   return {.threshold_permille = table.thousandths("threshold", 2000, 1, 1'000'000),
           .load_token_ps = table.integer("load_token_ps", 17'800, 0, 1'000'000'000'000)};
@@ -203,7 +210,7 @@ void register_routers(PolicyRegistry& registry) {
   registry.add(kind, "least_requests", plain<LeastRequestsRouter>());
   registry.add(kind, "least_uncached", plain<LeastUncachedRouter>());
   registry.add(kind, "least_tokens", plain<LeastTokensRouter>());
-  registry.add(kind, "least_work", plain<LeastWorkRouter>());
+  registry.add(kind, "least_work", with_options<LeastWorkRouter>(least_work_options));
   registry.add(kind, "two_choices", plain<TwoChoicesRouter>());
   registry.add(kind, "session_hash", plain<SessionHashRouter>());
   registry.add(kind, "local_cache", with_options<LocalCacheRouter>(local_cache_options));
@@ -245,6 +252,7 @@ void register_kinds_without_stage(PolicyRegistry& registry) {
 
   registry.add("draft_length", "all", plain<AllDrafts>());
   registry.add("draft_length", "by_load", with_options<ByLoadDrafts>(by_load_options));
+  registry.add("draft_length", "released", plain<ReleasedDrafts>());
   registry.set_default("draft_length", "by_load");
 
   registry.add("retention", "lru", plain<LruRetention>());

@@ -49,6 +49,10 @@ struct DraftOutcome {
   std::int64_t tokens = 0; ///< Of the fullest rank.
   std::int64_t expected_ps = 0;
   std::int64_t measured_ps = 0;
+  std::int64_t rows = 0;     ///< Sequences of that rank; 0 = what follows was not measured.
+  std::int64_t extra_ps = 0; ///< Of measured_ps: sampling and drafting.
+  std::int64_t size = 0;     ///< Tokens of the recorded graph that ran; 0 = none.
+  std::int64_t curve_ps = 0; ///< What the table alone says of that size.
 };
 
 /// Chooses draft lengths for one step of all ranks that step together.

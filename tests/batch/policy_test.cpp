@@ -128,7 +128,10 @@ TEST_F(PolicyTest, CommandsSayItInWords) {
   EXPECT_NE(policy({"show"}).out.find("policy set \"default\", epoch 1"), std::string::npos);
   job_.files.write("mine.toml", set_text("mine"));
   EXPECT_EQ(policy({"diff", "mine.toml"}).out,
-            "name: \"default\" -> \"mine\"\nprefill_router.policy: \"least_work\" -> \"random\"\n");
+            "name: \"default\" -> \"mine\"\n"
+            "prefill_router.affinity_token_ps: 0 -> none\n"
+            "prefill_router.policy: \"least_work\" -> \"random\"\n"
+            "prefill_router.ties: \"lowest_id\" -> none\n");
   EXPECT_EQ(policy({"swap", "mine.toml"}).out,
             "policy set \"mine\" is live with epoch 2: asked for by command\n");
   job_.files.write("wrong.toml", set_text("wrong", "rondom"));

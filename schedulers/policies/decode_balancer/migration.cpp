@@ -18,6 +18,11 @@ std::int64_t step_ps(const CostModel& model, const MigrationRank& rank) {
   return add_saturated(model.step_ps, load_ps(model, rank));
 }
 
+std::int64_t bytes_ps(const MigrationOptions& options, std::int64_t bytes) {
+  constexpr std::int64_t kPicosPerSecond = 1'000'000'000'000;
+  return scale(bytes, kPicosPerSecond, std::max<std::int64_t>(1, options.link_bytes_per_s));
+}
+
 struct Plan {
   const MigrationOptions& options;
   const CostModel& model;
@@ -102,10 +107,25 @@ struct Plan {
 } // namespace
 
 std::int64_t copy_ps(const MigrationOptions& options, std::int64_t context_tokens) noexcept {
-  constexpr std::int64_t kPicosPerSecond = 1'000'000'000'000;
-  const std::int64_t bytes =
-      add_saturated(multiply_saturated(context_tokens, options.token_bytes), options.state_bytes);
-  return scale(bytes, kPicosPerSecond, std::max<std::int64_t>(1, options.link_bytes_per_s));
+  return bytes_ps(options, add_saturated(multiply_saturated(context_tokens, options.token_bytes),
+                                         options.state_bytes));
+}
+
+CopyRounds plan_copy(const MigrationOptions& options, const CopyQuery& query) noexcept {
+  CopyRounds plan;
+  // Whole blocks go first; the one that still fills up is left for the end.
+  std::int64_t left = query.context_tokens;
+  while (left > query.block_tokens && plan.rounds < kCopyRounds) {
+    const std::int64_t now = left - left % query.block_tokens;
+    const std::int64_t ps = bytes_ps(options, multiply_saturated(now, options.token_bytes));
+    plan.beside_ps = add_saturated(plan.beside_ps, ps);
+    ++plan.rounds;
+    const std::int64_t steps = ps / query.step_ps + 1;
+    left = add_saturated(left - now, multiply_saturated(steps, query.tokens_per_step_max));
+  }
+  plan.tokens_last = left;
+  plan.pause_ps = copy_ps(options, left);
+  return plan;
 }
 
 std::vector<Migration> MigrationPlanner::plan(std::span<const MigrationRank> ranks,

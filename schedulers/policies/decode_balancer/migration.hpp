@@ -63,6 +63,27 @@ struct Migration {
 /// Time to copy one sequence.
 std::int64_t copy_ps(const MigrationOptions& options, std::int64_t context_tokens) noexcept;
 
+/// A copy in rounds: while one runs the sequence goes on, and the next copies what was added. The
+/// last one, with at most one kv block and the fixed state, runs while the sequence skips a step.
+struct CopyRounds {
+  std::int64_t rounds = 0;      ///< Beside decoding; at most kCopyRounds.
+  std::int64_t beside_ps = 0;   ///< What they take.
+  std::int64_t pause_ps = 0;    ///< What the last one takes.
+  std::int64_t tokens_last = 0; ///< That the last one copies.
+};
+
+/// A sequence that grows faster than the link copies pauses after so many rounds.
+inline constexpr std::int64_t kCopyRounds = 8;
+
+struct CopyQuery {
+  std::int64_t context_tokens = 0;
+  std::int64_t block_tokens = 64;       ///< >= 1.
+  std::int64_t step_ps = 1;             ///< Of the group; >= 1.
+  std::int64_t tokens_per_step_max = 1; ///< That a step adds: one, and verified drafts.
+};
+
+CopyRounds plan_copy(const MigrationOptions& options, const CopyQuery& query) noexcept;
+
 /// Plans moves for one group; one instance sees every step of it.
 ///
 /// A sequence moves only when it fits, the slower of the two ranks gets faster, and

@@ -429,7 +429,7 @@ TEST_F(PolicyFile, AKindWithoutNameUsesItsDefault) {
   EXPECT_EQ(outcome.set.kinds.at("prefill_chunker").policy, "time_budget");
 }
 
-TEST_F(PolicyFile, RefusesWithPlaceAndNearestName) {
+TEST_F(PolicyFile, R5_RefusesWithPlaceAndNearestName) {
   EXPECT_NE(refusal("").find("name: it is missing"), std::string::npos);
   EXPECT_NE(refusal("name = \"\"").find("not empty"), std::string::npos);
   EXPECT_NE(refusal("name = 1").find("p.toml:1: name: found the integer 1"), std::string::npos);

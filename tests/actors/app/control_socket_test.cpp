@@ -194,9 +194,12 @@ TEST_F(ControlSocketTest, ComparesWithTheLiveSet) {
   EXPECT_EQ(diff["equal"], false);
   EXPECT_EQ(diff["a"], "default");
   EXPECT_EQ(diff["b"], "mine");
-  ASSERT_EQ(diff["differences"].size(), 2U) << diff;
-  EXPECT_EQ(diff["differences"][1]["key"], "prefill_router.policy");
-  EXPECT_EQ(diff["differences"][1]["a"], "\"least_work\"");
+  ASSERT_EQ(diff["differences"].size(), 4U) << diff;
+  EXPECT_EQ(diff["differences"][1]["key"], "prefill_router.affinity_token_ps");
+  EXPECT_TRUE(diff["differences"][1]["b"].is_null()) << "the other policy has no such option";
+  EXPECT_EQ(diff["differences"][2]["key"], "prefill_router.policy");
+  EXPECT_EQ(diff["differences"][2]["a"], "\"least_work\"");
+  EXPECT_EQ(diff["differences"][3]["key"], "prefill_router.ties");
   EXPECT_EQ(result({{"command", "diff"}, {"text", "name = \"default\"\n"}})["equal"], true);
 }
 

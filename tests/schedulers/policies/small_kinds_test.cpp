@@ -35,6 +35,22 @@ TEST(QueueEstimate, StepOverheadAndSaturation) {
   EXPECT_EQ(add_saturated(kMax, 1), kMax);
 }
 
+// Section 2.1: 60,000 tokens of which 2,400 are new; loading hides behind the queue, or it behind
+// the loading.
+TEST(QueueEstimate, TimeToTheFirstToken) {
+  const CostModel model = testing::sm100_ep4();
+  const std::int64_t load_ps = 890LL * 57'600 * 20; // 50 GB/s: 20 ps a byte.
+  EXPECT_EQ(load_ps, 1'025'280'000);
+  const std::int64_t own_ps = steps_ps(model.marginal_ps(2'400, 57'600), model.step_ps, 100 * kMs);
+  TtftTerms terms{300'000'000, load_ps, 0, own_ps, 770'000'000};
+  EXPECT_EQ(ttft_ps(terms), 300'000'000 + load_ps + own_ps + 770'000'000);
+  EXPECT_NEAR(static_cast<double>(ttft_ps(terms)) / 1e9, 55, 0.2);
+  terms.queue_ps = 30 * kMs;
+  EXPECT_EQ(ttft_ps(terms), 300'000'000 + 30 * kMs + own_ps + 770'000'000);
+  terms.queue_ps = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(ttft_ps(terms), std::numeric_limits<std::int64_t>::max());
+}
+
 TEST(AdmissionByCost, ComparesTheEstimateWithTheDeadline) {
   ContextBuilder builder;
   builder.model = {2 * kMs, kMs, 0, 0, 1, 1}; // 1 ms a token, 2 ms a step

@@ -43,6 +43,30 @@ TEST(Migration, CostOfTheWorkedExample) {
   EXPECT_GT(moves[0].saved_ps * 281 * 2, moves[0].copy_ps);
 }
 
+//   link      |== 625 blocks ==|        | block + state |
+//   sequence  |- step -|- step -|- ... -|    skipped    |- step -
+TEST(Migration, CopiesInRoundsAndSkipsOneStep) {
+  CopyQuery query{40'000, 64, 14'500'000'000, 6};
+  const CopyRounds fast = plan_copy({}, query);
+  EXPECT_EQ(fast.rounds, 1);
+  EXPECT_EQ(fast.beside_ps, 712'000'000) << "35.6 MB at 50 GB/s";
+  EXPECT_EQ(fast.tokens_last, 6) << "what one step adds";
+  EXPECT_EQ(fast.pause_ps, copy_ps({}, 6));
+  EXPECT_LT(fast.pause_ps, query.step_ps / 100);
+  // At 100 MB/s the first round takes 356 ms, in which 25 steps add 150 tokens: two blocks more.
+  MigrationOptions slow;
+  slow.link_bytes_per_s = 100'000'000;
+  const CopyRounds two = plan_copy(slow, query);
+  EXPECT_EQ(two.rounds, 2);
+  EXPECT_EQ(two.beside_ps, 356'000'000'000 + 128 * 890 * 10'000LL);
+  EXPECT_EQ(two.tokens_last, 150 - 128 + 6);
+  // Slower than it grows: it stops anyway.
+  slow.link_bytes_per_s = 100'000;
+  EXPECT_EQ(plan_copy(slow, query).rounds, kCopyRounds);
+  query.context_tokens = 64;
+  EXPECT_EQ(plan_copy({}, query).rounds, 0) << "one block is copied in the pause";
+}
+
 TEST(Migration, NothingMovesWhenTheHighestWouldNotDrop) {
   // Two ranks are equally slow: moving from one leaves the other.
   const std::vector<MigrationRank> ranks = {rank(0, 70, 0), rank(1, 70, 0), rank(2, 20, 0)};

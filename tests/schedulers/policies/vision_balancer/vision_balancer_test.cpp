@@ -72,6 +72,11 @@ TEST(ImageCost, ValuesAndCrossing) {
   EXPECT_LT(cost.of(6860) - linear.of(6860), linear.of(6860));
   EXPECT_GT(cost.of(6870) - linear.of(6870), linear.of(6870));
   EXPECT_EQ(cost.of(1LL << 40), INT64_MAX);
+  // With 0.42e9 parameters the crossing moves to about 6,400.
+  const ImageCost fewer{2 * 420'000'000, cost.per_pair};
+  EXPECT_LT(fewer.of(6390), 2 * fewer.per_patch * 6390);
+  EXPECT_GT(fewer.of(6410), 2 * fewer.per_patch * 6410);
+  EXPECT_EQ(patches(1344) / 9, 1024) << "tokens of 3 x 3 patches";
 }
 
 TEST(VisionLeastCost, HoldsTheBudgetButNeverAnIdleEncoder) {
