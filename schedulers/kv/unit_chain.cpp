@@ -1,10 +1,11 @@
 #include "schedulers/kv/unit_chain.hpp"
 
 #include <algorithm>
+#include <vector>
 
 namespace troupe::sched {
 
-Result<Sha256Digest> chain_root(const ChainRoot& root) {
+Result<ChainDigest> chain_root(const ChainRoot& root, const DigestFunction& sha256) {
   struct Field {
     std::string_view name, value;
   };
@@ -12,7 +13,7 @@ Result<Sha256Digest> chain_root(const ChainRoot& root) {
                                         {"kv_format", root.kv_format},
                                         {"revision", root.revision},
                                         {"tenant_salt", root.tenant_salt}}};
-  Sha256 hash;
+  std::vector<std::uint8_t> bytes;
   for (const Field& field : fields) {
     const bool is_first = field.name == "model";
     if (field.value.find('|') != std::string_view::npos) {
@@ -21,27 +22,29 @@ Result<Sha256Digest> chain_root(const ChainRoot& root) {
                   std::string(field.value) + "\", which parts the fields; leave it out"};
     }
     if (field.value.empty()) continue;
-    if (!is_first) hash.add("|");
-    hash.add(field.value);
+    if (!is_first) bytes.push_back('|');
+    bytes.insert(bytes.end(), field.value.begin(), field.value.end());
   }
   if (root.model.empty() || root.kv_format.empty()) {
     return {ErrorCode::missing_key,
             "names of a store need a model and a kv_format; found none of one of them"};
   }
-  return hash.finish();
+  return sha256(bytes);
 }
 
-Sha256Digest next_link(const Sha256Digest& before, std::span<const std::uint32_t> tokens,
-                       std::span<const std::uint8_t> extra) noexcept {
-  Sha256 hash;
-  hash.add(std::span<const std::uint8_t>(before));
-  for (const std::uint32_t token : tokens)
-    hash.add_le32(token);
-  hash.add(extra);
-  return hash.finish();
+ChainDigest next_link(const ChainDigest& before, std::span<const std::uint32_t> tokens,
+                      const DigestFunction& sha256, std::span<const std::uint8_t> extra) {
+  std::vector<std::uint8_t> bytes(before.begin(), before.end());
+  bytes.reserve(before.size() + 4 * tokens.size() + extra.size());
+  for (const std::uint32_t token : tokens) {
+    for (int shift = 0; shift < 32; shift += 8) // The lowest byte first.
+      bytes.push_back(static_cast<std::uint8_t>(token >> shift));
+  }
+  bytes.insert(bytes.end(), extra.begin(), extra.end());
+  return sha256(bytes);
 }
 
-UnitKey key_of(const Sha256Digest& link) noexcept {
+UnitKey key_of(const ChainDigest& link) noexcept {
   UnitKey key;
   std::copy_n(link.begin(), key.size(), key.begin());
   return key;

@@ -7,10 +7,10 @@
 #pragma once
 
 #include "schedulers/core/result.hpp"
-#include "schedulers/core/sha256.hpp"
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -20,6 +20,12 @@ namespace troupe::sched {
 inline constexpr std::int64_t kUnitTokens = 256;
 inline constexpr std::int64_t kUnitBytes = 227'840; ///< 256 tokens of 890 bytes.
 inline constexpr std::int64_t kExtentUnits = 8;     ///< Units that one input or output moves.
+
+using ChainDigest = std::array<std::uint8_t, 32>;
+
+/// SHA-256 of bytes, which a hostile prompt cannot make collide. A library of the caller has it:
+/// nothing here is cryptography.
+using DigestFunction = std::function<ChainDigest(std::span<const std::uint8_t>)>;
 
 /// What makes KV unusable for others: everything that goes into it beside the tokens.
 struct ChainRoot {
@@ -35,15 +41,15 @@ using UnitKey = std::array<std::uint8_t, 16>;
 /// The link before the first unit: the digest of "model|kv_format", "|revision" and "|tenant_salt"
 /// where those are set. A '|' inside a field would read like two fields and is an error. A salt
 /// without a revision reads like a revision, so salts must not be names of revisions.
-Result<Sha256Digest> chain_root(const ChainRoot& root);
+Result<ChainDigest> chain_root(const ChainRoot& root, const DigestFunction& sha256);
 
 /// The link of the unit with these tokens after `before`.
 ///
 /// @param extra  digests of the images behind placeholder tokens; empty for text
-Sha256Digest next_link(const Sha256Digest& before, std::span<const std::uint32_t> tokens,
-                       std::span<const std::uint8_t> extra = {}) noexcept;
+ChainDigest next_link(const ChainDigest& before, std::span<const std::uint32_t> tokens,
+                      const DigestFunction& sha256, std::span<const std::uint8_t> extra = {});
 
-UnitKey key_of(const Sha256Digest& link) noexcept;
+UnitKey key_of(const ChainDigest& link) noexcept;
 
 /// Lower-case hexadecimal digits.
 std::string hex_of(std::span<const std::uint8_t> bytes);

@@ -61,6 +61,7 @@ const std::vector<Library>& libraries() {
       {"xxhash.h", {"actors/", "engine/", "transport/", "tests/"}},
       {"gtest/", {"tests/"}, true},
       {"zlib.h", {"tests/"}},
+      {"openssl/", {"tests/"}},
       {"immintrin.h", {"kernels/cpu/"}, true},
       {"dlfcn.h", {"actors/plugin_library.cpp", "tests/support/"}},
       {"fcntl.h", {"actors/", "engine/", "tests/"}},

@@ -6,10 +6,17 @@
 
 #include <array>
 #include <numeric>
+#include <openssl/sha.h>
 #include <vector>
 
 namespace troupe::sched {
 namespace {
+
+ChainDigest sha256(std::span<const std::uint8_t> bytes) {
+  ChainDigest out{};
+  ::SHA256(bytes.data(), bytes.size(), out.data());
+  return out;
+}
 
 /// Tokens first, first + 1, ... of one unit.
 std::vector<std::uint32_t> unit_from(std::uint32_t first) {
@@ -18,15 +25,15 @@ std::vector<std::uint32_t> unit_from(std::uint32_t first) {
   return tokens;
 }
 
-std::string key_text(const Sha256Digest& link) { return hex_of(key_of(link)); }
+std::string key_text(const ChainDigest& link) { return hex_of(key_of(link)); }
 
 TEST(UnitChain, VectorOfTheSpecification) {
-  const auto root = chain_root({"dsv4.1-flash", "kv1"});
+  const auto root = chain_root({"dsv4.1-flash", "kv1"}, sha256);
   ASSERT_TRUE(root.ok());
   EXPECT_EQ(hex_of(*root).substr(0, 32), "132768ecafbd74bdeb8b422bdd1b8589");
-  const Sha256Digest first = next_link(*root, unit_from(1000));
+  const ChainDigest first = next_link(*root, unit_from(1000), sha256);
   EXPECT_EQ(key_text(first), "eb9875e5c7e5b2716b71b7c18d3b3728");
-  const Sha256Digest second = next_link(first, unit_from(1256));
+  const ChainDigest second = next_link(first, unit_from(1256), sha256);
   EXPECT_EQ(key_text(second), "a68f1332f6388c28edc6ef57c543d81d");
 }
 
@@ -46,12 +53,13 @@ TEST(UnitChain, OtherModelFormatRevisionTenantTokensOrImagesHaveOtherNames) {
                                         {"m", "f", "r", "t"}, {"m", "f", "r", "u"}};
   std::vector<std::string> names;
   for (const ChainRoot& root : roots)
-    names.push_back(key_text(next_link(*chain_root(root), unit_from(1))));
-  const Sha256Digest plain = *chain_root(roots[0]);
+    names.push_back(key_text(next_link(*chain_root(root, sha256), unit_from(1), sha256)));
+  const ChainDigest plain = *chain_root(roots[0], sha256);
   const std::array<std::uint8_t, 3> image = {1, 2, 3};
-  names.push_back(key_text(next_link(plain, unit_from(2))));
-  names.push_back(key_text(next_link(plain, unit_from(1), image)));
-  names.push_back(key_text(next_link(next_link(plain, unit_from(1)), unit_from(1))));
+  names.push_back(key_text(next_link(plain, unit_from(2), sha256)));
+  names.push_back(key_text(next_link(plain, unit_from(1), sha256, image)));
+  names.push_back(
+      key_text(next_link(next_link(plain, unit_from(1), sha256), unit_from(1), sha256)));
   for (std::size_t i = 0; i < names.size(); ++i) {
     for (std::size_t j = 0; j < i; ++j)
       EXPECT_NE(names[i], names[j]) << i << " " << j;
@@ -59,12 +67,14 @@ TEST(UnitChain, OtherModelFormatRevisionTenantTokensOrImagesHaveOtherNames) {
 }
 
 TEST(UnitChain, FieldsThatWouldReadLikeTwoAreRefused) {
-  const auto message = [](const ChainRoot& root) { return chain_root(root).error().message; };
+  const auto message = [](const ChainRoot& root) {
+    return chain_root(root, sha256).error().message;
+  };
   EXPECT_EQ(message({"m|f", "g"}), "model of a store's names: found a '|' in \"m|f\", which parts "
                                    "the fields; leave it out");
   EXPECT_NE(message({"m", "f", "r", "a|b"}).find("tenant_salt"), std::string::npos);
-  EXPECT_FALSE(chain_root({"", "f"}).ok());
-  EXPECT_FALSE(chain_root({"m", ""}).ok());
+  EXPECT_FALSE(chain_root({"", "f"}, sha256).ok());
+  EXPECT_FALSE(chain_root({"m", ""}, sha256).ok());
 }
 
 // Every chain of up to 600 units with every number of units there.
