@@ -158,7 +158,8 @@ void take_store_state(Self& self, const StoreState& store) {
 void tell_manager(Self& self, const sched::Finish& finish) {
   if (finish.code == ErrorCode::cancelled) return;
   const std::int64_t gaps = finish.output_tokens - 1;
-  sched::RequestEnded ended{finish.code == ErrorCode::ok, 0, -1, finish.preemptions};
+  sched::RequestEnded ended{finish.code == ErrorCode::ok, 0, -1, finish.preemptions,
+                            self.state.stage->counts().live};
   if (finish.output_tokens > 0) ended.ttft_us = finish.first_token_us - finish.arrival_us;
   if (gaps > 0) ended.tpot_us = (finish.end_us - finish.first_token_us) / gaps;
   send_to(self, self.state.context.peers->manager, caf::make_message(ended));

@@ -34,13 +34,38 @@ std::string slower(const char* what, const char* unit, std::int64_t before, std:
          " " + unit + ", more than " + ratio_text(permille) + " times";
 }
 
+std::int64_t per_thousand(std::int64_t count, const LatencyWindow& window) {
+  return count * 1000 / std::max<std::int64_t>(1, window.requests());
+}
+
+/// Requests that ended well: as many a second when the system is as full as before, else as large a
+/// share of those that ended.
+std::string broken_goodput(const ProbationSpec& rules, const PastWindow& before,
+                           const PastWindow& now) {
+  const bool less_load = 2 * now.window.live_mean() < before.window.live_mean();
+  const auto good = [&](const PastWindow& past) {
+    return less_load ? per_thousand(past.window.good(), past.window)
+                     : rate(past.window.good(), past);
+  };
+  const std::int64_t good_before = good(before);
+  const std::int64_t good_now = good(now);
+  if (static_cast<Wide>(good_now) * 1000 >=
+      static_cast<Wide>(good_before) * static_cast<Wide>(rules.goodput_permille)) {
+    return {};
+  }
+  return "goodput went from " + std::to_string(good_before) + " to " + std::to_string(good_now) +
+         (less_load ? " in 1000 requests" : " requests in 1000 s") + ", less than " +
+         ratio_text(rules.goodput_permille) + " times";
+}
+
 } // namespace
 
 void LatencyWindow::add(bool ok, std::int64_t ttft_us, std::int64_t tpot_us,
-                        std::int64_t preemptions) {
+                        std::int64_t preemptions, std::int64_t live) {
   ++requests_;
   good_ += ok ? 1 : 0;
   preemptions_ += preemptions;
+  live_sum_ += live;
   if (!ok || requests_ % stride_ != 0) return;
   ttft_us_.push_back(ttft_us);
   if (tpot_us >= 0) tpot_us_.push_back(tpot_us);
@@ -75,19 +100,11 @@ std::string broken_guardrail(const ProbationSpec& rules, const PastWindow& befor
   if (a.tpot_p95_us() > 0 && exceeds(b.tpot_p95_us(), a.tpot_p95_us(), rules.tpot_p95_permille)) {
     return slower("TPOT p95", "us", a.tpot_p95_us(), b.tpot_p95_us(), rules.tpot_p95_permille);
   }
-  const std::int64_t good_before = rate(a.good(), before);
-  const std::int64_t good_now = rate(b.good(), now);
-  if (static_cast<Wide>(good_now) * 1000 <
-      static_cast<Wide>(good_before) * static_cast<Wide>(rules.goodput_permille)) {
-    return "goodput went from " + std::to_string(good_before) + " to " + std::to_string(good_now) +
-           " requests in 1000 s, less than " + ratio_text(rules.goodput_permille) + " times";
-  }
-  const auto per_thousand = [](const LatencyWindow& window) {
-    return window.preemptions() * 1000 / std::max<std::int64_t>(1, window.requests());
-  };
-  const std::int64_t often = std::max(per_thousand(a), kPreemptionsIgnored);
-  if (exceeds(per_thousand(b), often, rules.preemptions_permille)) {
-    return slower("preemptions", "in 1000 requests", per_thousand(a), per_thousand(b),
+  if (std::string worse = broken_goodput(rules, before, now); !worse.empty()) return worse;
+  const std::int64_t seen_before = per_thousand(a.preemptions(), a);
+  const std::int64_t seen_now = per_thousand(b.preemptions(), b);
+  if (exceeds(seen_now, std::max(seen_before, kPreemptionsIgnored), rules.preemptions_permille)) {
+    return slower("preemptions", "in 1000 requests", seen_before, seen_now,
                   rules.preemptions_permille);
   }
   return {};

@@ -11,18 +11,23 @@
 
 namespace troupe::sched {
 
-/// What happened in a window. Goodput counts requests that ended well, per second.
+/// What happened in a window. Goodput counts requests that ended well, per second. When fewer
+/// requests are in the system than before, it says nothing of a policy: then their share counts.
 class LatencyWindow {
 public:
   explicit LatencyWindow(std::int64_t from_us = 0) : from_us_(from_us) {}
 
   /// @param tpot_us  -1 = fewer than two tokens
-  void add(bool ok, std::int64_t ttft_us, std::int64_t tpot_us, std::int64_t preemptions);
+  /// @param live     requests in the system when this one ended
+  void add(bool ok, std::int64_t ttft_us, std::int64_t tpot_us, std::int64_t preemptions,
+           std::int64_t live);
 
   std::int64_t from_us() const noexcept { return from_us_; }
   std::int64_t requests() const noexcept { return requests_; }
   std::int64_t good() const noexcept { return good_; }
   std::int64_t preemptions() const noexcept { return preemptions_; }
+  /// Requests in the system, the mean over all endings.
+  std::int64_t live_mean() const noexcept { return requests_ > 0 ? live_sum_ / requests_ : 0; }
   /// Smallest value that 95 % of the requests do not exceed; -1 without any.
   std::int64_t ttft_p95_us() const { return p95(ttft_us_); }
   std::int64_t tpot_p95_us() const { return p95(tpot_us_); }
@@ -35,7 +40,7 @@ private:
   void thin();
 
   std::int64_t from_us_;
-  std::int64_t requests_ = 0, good_ = 0, preemptions_ = 0;
+  std::int64_t requests_ = 0, good_ = 0, preemptions_ = 0, live_sum_ = 0;
   std::int64_t stride_ = 1;
   std::vector<std::int64_t> ttft_us_, tpot_us_;
 };

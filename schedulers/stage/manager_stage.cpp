@@ -473,7 +473,7 @@ void ManagerStage::on(const PolicyFault& event, std::int64_t now_us, Effects& ef
 }
 
 void ManagerStage::on(const RequestEnded& event, std::int64_t /*now_us*/, Effects& /*effects*/) {
-  state_->window.add(event.ok, event.ttft_us, event.tpot_us, event.preemptions);
+  state_->window.add(event.ok, event.ttft_us, event.tpot_us, event.preemptions, event.live);
 }
 
 void ManagerStage::on(const RankDown& event, std::int64_t now_us, Effects& effects) {

@@ -66,6 +66,7 @@ struct RequestEnded {
   std::int64_t ttft_us = 0;
   std::int64_t tpot_us = -1; ///< -1 = fewer than two tokens.
   std::int64_t preemptions = 0;
+  std::int64_t live = 0; ///< Requests in the system, this one left out.
 };
 
 /// A set that was or is live.
