@@ -170,6 +170,14 @@ void question(JsonWriter& json, const sched::StepQuestion& q) {
   json.field("step_tokens_max", q.step_tokens_max);
 }
 
+void question(JsonWriter& json, const sched::OverlapQuestion& q) {
+  json.field("device_ps", q.view.device_ps).field("host_ps", q.view.host_ps);
+  json.field("plans_held", q.view.plans_held).field("sequences", q.view.sequences);
+  json.field("constrained", q.view.constrained).field("arrivals", q.view.arrivals);
+  json.field("drafts", q.view.drafts).field("blocks_most", q.view.blocks_most);
+  json.field("blocks_free", q.view.blocks_free).field("blocks_retiring", q.view.blocks_retiring);
+}
+
 void answer(JsonWriter& json, sched::Admission value) {
   json.field("admit", value == sched::Admission::admit);
 }
@@ -192,6 +200,11 @@ void answer(JsonWriter& json, const sched::HandoffPlan&) {
 void answer(JsonWriter& json, const sched::StepDecision& value) {
   values(json, "decodes", value.decodes);
   objects(json, "slices", value.slices);
+}
+
+void answer(JsonWriter& json, const sched::OverlapPlan& value) {
+  json.field("plan_now", value.plan_now).field("arrival_tokens", value.arrival_tokens);
+  json.field("masks_under_verify", value.masks_under_verify);
 }
 
 void asked_fields(JsonWriter& json, const sched::Asked& asked) {
@@ -389,6 +402,10 @@ struct AnswerWords {
       }
     }
     return out;
+  }
+  static std::string words(const sched::OverlapQuestion& q, const sched::OverlapPlan& plan) {
+    return fmt::format("{} for {} sequences", plan.plan_now ? "plan now" : "wait",
+                       q.view.sequences);
   }
 };
 

@@ -159,6 +159,11 @@ struct PollTransport {
   std::uint64_t round = 0;
 };
 
+/// The lane of a rank's engine to the rank: a piece of work is done.
+struct LaneDone {
+  std::uint64_t ticket = 0;
+};
+
 /// Self-message of the driver: tell the listener how it goes.
 struct Tick {
   std::int32_t unused = 0;
@@ -232,7 +237,7 @@ TROUPE_INSPECT(Assigned, x.ref, x.rank)
 TROUPE_INSPECT(Refused, x.ref, x.rank, x.handoff, x.reason)
 TROUPE_INSPECT(Slice, x.ref, x.first, x.count, x.last)
 TROUPE_INSPECT(RunChunks, x.rank, x.step, x.slices)
-TROUPE_INSPECT(Progress, x.ref, x.done, x.total)
+TROUPE_INSPECT(Progress, x.ref, x.done, x.total, x.planned)
 TROUPE_INSPECT(RankReport, x.rank, x.role, x.seq, x.step_next, x.wants_chunks, x.draining,
                x.kv_blocks_free, x.kv_blocks_reserved, x.kv_blocks_total, x.slots_free,
                x.slots_reserved, x.slots_total, x.running, x.context_tokens, x.tokens_to_come,
@@ -256,7 +261,8 @@ TROUPE_INSPECT(NoRankLeft, x.role, x.detail)
 TROUPE_INSPECT(RankStarted, x.rank, x.code, x.detail)
 TROUPE_INSPECT(Timer, x.kind, x.key)
 TROUPE_INSPECT(StepRow, x.ref, x.status, x.length, x.drew, x.token)
-TROUPE_INSPECT(StepDone, x.step, x.code, x.compute_us, x.rows, x.expert_epoch, x.expert_counts)
+TROUPE_INSPECT(StepDone, x.step, x.code, x.compute_us, x.rows, x.expert_epoch, x.expert_counts,
+               x.idle_us)
 TROUPE_INSPECT(Exported, x.ref, x.code, x.manifest)
 TROUPE_INSPECT(Imported, x.ref, x.handoff, x.code, x.digest, x.detail, x.positions, x.answered,
                x.new_tokens_max)
@@ -305,6 +311,7 @@ TROUPE_INSPECT(JobState, x.succeeded, x.failed, x.running, x.waiting, x.run_done
                x.output_tokens, x.ended, x.complete, x.code, x.message)
 TROUPE_INSPECT(Piece, x.kind, x.text)
 TROUPE_INSPECT(PollTransport, x.round)
+TROUPE_INSPECT(LaneDone, x.ticket)
 TROUPE_INSPECT(Tick, x.unused)
 TROUPE_INSPECT(WakeUp, x.due_us)
 TROUPE_INSPECT(Start, x.unused)
@@ -399,4 +406,5 @@ CAF_ADD_TYPE_ID(troupe, (troupe::sched::ExpertTopology))
 CAF_ADD_TYPE_ID(troupe, (troupe::sched::ExpertLayerLoads))
 CAF_ADD_TYPE_ID(troupe, (troupe::sched::ExpertLoads))
 CAF_ADD_TYPE_ID(troupe, (troupe::sched::ExpertPlan))
+CAF_ADD_TYPE_ID(troupe, (troupe::actors::LaneDone))
 CAF_END_TYPE_ID_BLOCK(troupe)

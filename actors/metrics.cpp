@@ -162,6 +162,10 @@ struct Metrics::State {
       gauges("troupe_batch_lines", "Lines of the job that have a result, all runs together.");
   Family<Gauge>& slots_held = gauges("troupe_state_slots_held", "State slots that sequences hold.");
   Family<Counter>& steps = counters("troupe_steps_total", "Engine steps of a rank.");
+  Family<Counter>& steps_ahead =
+      counters("troupe_steps_ahead_total", "Steps that were planned while the one before ran.");
+  Family<Counter>& idle = counters("troupe_idle_seconds_total",
+                                   "Time an engine stood still before a step, with work waiting.");
   Family<Counter>& busy = counters("troupe_busy_seconds_total", "Time inside steps of a rank.");
   Counter& messages = counter("troupe_messages_total", "Messages between actors.");
   Counter& unexpected =
@@ -315,6 +319,8 @@ void Metrics::sample(const MetricsSample& sample) {
     state.kv_facts.Add(facts).Set(1);
     state.slots_held.Add({{"rank", rank.name}}).Set(static_cast<double>(rank.slots_held));
     raise_to(state.steps.Add({{"rank", rank.name}}), rank.steps);
+    raise_to(state.steps_ahead.Add({{"rank", rank.name}}), rank.steps_ahead);
+    raise_to(state.idle.Add({{"rank", rank.name}}), seconds(rank.idle_us));
     raise_to(state.busy.Add({{"rank", rank.name}}), seconds(rank.busy_us));
   }
 }

@@ -26,6 +26,8 @@ struct RankSample {
   std::int64_t steps = 0;
   std::int64_t busy_us = 0;
   std::int64_t preempted = 0;
+  std::int64_t idle_us = 0;
+  std::int64_t steps_ahead = 0;
 };
 
 /// Of one stage, as it stands.

@@ -4,7 +4,9 @@
 
 #include <spdlog/spdlog.h>
 
+#include <algorithm>
 #include <chrono>
+#include <type_traits>
 #include <utility>
 
 namespace troupe::actors {
@@ -15,45 +17,87 @@ using Self = caf::stateful_actor<RankState>;
 
 constexpr std::chrono::milliseconds kPollEvery{1};
 
-void run_step(Self& self, const sched::RunStep& step) {
-  RankState& state = self.state;
-  build_plan(step, *state.log, state.plan);
-  Result<engine::StepResult> result = state.engine->step(state.plan);
-  if (state.pulse->fenced()) return;
+/// What a step that is done did.
+sched::StepDone done_of(RankState& state, const StepWork& work) {
   sched::StepDone done;
-  if (result.ok()) {
-    done = take_result(step, *result, *state.log);
+  if (work.result->ok()) {
+    done = take_result(work.asked, **work.result, *state.log);
   } else {
-    spdlog::error("{}: step {} failed: {}", state.name, step.step, result.error().message);
-    done.step = step.step;
-    done.code = result.error().code;
+    spdlog::error("{}: step {} failed: {}", state.name, work.asked.step,
+                  work.result->error().message);
+    done.step = work.asked.step;
+    done.code = work.result->error().code;
   }
-  if (state.modelled_time && done.compute_us > 0) {
-    const std::chrono::microseconds takes{done.compute_us};
-    self.delayed_send(&self, takes, std::move(done));
+  done.idle_us = state.lane->last_idle_us();
+  return done;
+}
+
+void end_step(Self& self, const std::shared_ptr<StepWork>& work) {
+  RankState& state = self.state;
+  const sched::StepDone done = done_of(state, *work);
+  state.spare.push_back(work);
+  state.handle(self, done);
+}
+
+/// Tells of a step that a lane without thread has worked off, at the time it would take.
+void tell_later(Self& self, std::uint64_t ticket, const StepWork& work) {
+  RankState& state = self.state;
+  const std::int64_t now = now_us(self);
+  const std::int64_t takes_us =
+      state.modelled_time && work.result->ok() ? (*work.result)->compute_us : 0;
+  state.device_free_us = std::max(state.device_free_us, now) + takes_us;
+  const std::int64_t after_us = state.device_free_us - now;
+  if (after_us > 0) {
+    self.delayed_send(&self, std::chrono::microseconds{after_us}, LaneDone{ticket});
   } else {
-    self.send(&self, std::move(done));
+    self.send(&self, LaneDone{ticket});
   }
 }
 
+void run_step(Self& self, sched::RunStep& step) {
+  RankState& state = self.state;
+  std::shared_ptr<StepWork> work = std::make_shared<StepWork>();
+  if (!state.spare.empty()) {
+    work = std::move(state.spare.back());
+    state.spare.pop_back();
+  }
+  work->asked = std::move(step);
+  build_plan(work->asked, *state.log, work->planned);
+  const std::uint64_t ticket = state.lane->submit(
+      {true, [runner = state.runner.get(), work] { work->result = runner->run(work->planned); },
+       [&self, work] { end_step(self, work); }});
+  if (!state.lane->has_thread() && !state.pulse->fenced()) tell_later(self, ticket, *work);
+}
+
+/// A call of the engine that is no step; `then` gets its result on the actor's thread.
+template <class Call, class Then>
+void call_engine(RankState& state, Call call, Then then) {
+  using Answer = std::invoke_result_t<Call&, engine::Engine&>;
+  const auto answer = std::make_shared<std::optional<Answer>>();
+  state.lane->submit({false,
+                      [engine = state.engine.get(), call = std::move(call), answer]() mutable {
+                        answer->emplace(call(*engine));
+                      },
+                      [then = std::move(then), answer]() mutable { then(std::move(**answer)); }});
+}
+
 /// Registers slot, blocks and token log, and describes them.
-Result<std::string> export_sequence(RankState& state, const sched::ExportSequence& wanted) {
-  const SequenceLog* log = state.log->find(wanted.ref);
+Result<std::string> register_sequence(RankState& state, RequestRef ref,
+                                      const engine::KvExport& exported) {
+  const SequenceLog* log = state.log->find(ref);
   TROUPE_CHECK(log != nullptr, "an export of a sequence without token log");
-  auto exported = state.engine->export_kv(wanted.slot, wanted.blocks);
-  if (!exported.ok()) return exported.error();
-  RegisteredSequence& registered = state.registered[wanted.ref];
+  RegisteredSequence& registered = state.registered[ref];
   registered.log = encode(*log);
   HandoffRecord record;
   record.address = state.transport->address();
-  record.manifest = exported->manifest;
+  record.manifest = exported.manifest;
   const auto add = [&](std::span<const std::byte> bytes) -> Result<std::uint64_t> {
     auto region = state.transport->register_region(bytes);
     if (!region.ok()) return region.error();
     registered.regions.push_back(*region);
     return raw(*region);
   };
-  for (const auto& region : exported->regions) {
+  for (const auto& region : exported.regions) {
     auto id = add(region);
     if (!id.ok()) return id.error();
     record.region_ids.push_back(*id);
@@ -66,6 +110,24 @@ Result<std::string> export_sequence(RankState& state, const sched::ExportSequenc
   return encode(record);
 }
 
+void export_sequence(Self& self, sched::ExportSequence& wanted) {
+  RankState& state = self.state;
+  const RequestRef ref = wanted.ref;
+  call_engine(
+      state,
+      [wanted = std::move(wanted)](engine::Engine& engine) {
+        return engine.export_kv(wanted.slot, wanted.blocks);
+      },
+      [&self, ref](const Result<engine::KvExport>& exported) {
+        RankState& own = self.state;
+        auto manifest = exported.ok() ? register_sequence(own, ref, *exported)
+                                      : Result<std::string>(exported.error());
+        if (!manifest.ok()) spdlog::error("{}: {}", own.name, manifest.error().message);
+        self.send(&self, sched::Exported{ref, manifest.status().error().code,
+                                         manifest.ok() ? std::move(*manifest) : std::string{}});
+      });
+}
+
 void forget(RankState& state, RequestRef ref) {
   state.log->forget(ref);
   const auto found = state.registered.find(ref);
@@ -75,18 +137,19 @@ void forget(RankState& state, RequestRef ref) {
   state.registered.erase(found);
 }
 
-/// Starts reading a sequence; the error says why it could not start.
-Status start_pull(RankState& state, const sched::ImportSequence& wanted) {
-  auto record = decode_handoff(wanted.pull.manifest);
-  if (!record.ok()) return record.status();
-  auto regions = state.engine->import_regions(wanted.slot, wanted.blocks);
+sched::Imported import_failed(const sched::Pull& pull, const Error& error) {
+  return {pull.ref, pull.handoff, error.code, {}, error.message};
+}
+
+/// Starts reading a sequence into `regions`; the error says why it could not start.
+Status start_pull(RankState& state, PendingPull pull,
+                  const Result<std::vector<std::span<std::byte>>>& regions) {
   if (!regions.ok()) return regions.status();
-  if (regions->size() != record->region_ids.size()) {
+  if (regions->size() != pull.record.region_ids.size()) {
     return {ErrorCode::mismatch,
-            "the source hands over " + std::to_string(record->region_ids.size()) +
+            "the source hands over " + std::to_string(pull.record.region_ids.size()) +
                 " regions, the target holds " + std::to_string(regions->size())};
   }
-  PendingPull pull{wanted, std::move(*record), {}};
   pull.log.resize(static_cast<std::size_t>(pull.record.log.bytes));
   std::vector<transport::ReadRequest> reads;
   for (std::size_t i = 0; i < regions->size(); ++i) {
@@ -99,31 +162,43 @@ Status start_pull(RankState& state, const sched::ImportSequence& wanted) {
   return {};
 }
 
-/// What arrived, checked: digests of all regions, then the token log.
-sched::Imported finish_pull(RankState& state, const PendingPull& pull, const Status& status) {
+/// A sequence whose bytes the engine found whole, with its token log.
+sched::Imported imported(RankState& state, const PendingPull& pull, SequenceLog log) {
   sched::Imported out;
   out.ref = pull.wanted.pull.ref;
   out.handoff = pull.wanted.pull.handoff;
-  const auto fail = [&](const Error& error) {
-    out.code = error.code;
-    out.detail = error.message;
-    return out;
-  };
-  if (!status.ok()) return fail(status.error());
-  if (digest_of(std::span<const std::byte>(pull.log)) != pull.record.log.digest) {
-    return fail({ErrorCode::bad_digest, "the token log arrived damaged"});
-  }
-  auto log = decode_sequence_log(pull.log);
-  if (!log.ok()) return fail(log.error());
-  const Status imported =
-      state.engine->import_kv(pull.record.manifest, pull.wanted.slot, pull.wanted.blocks);
-  if (!imported.ok()) return fail(imported.error());
   out.digest = digest_of(pull.record);
   out.positions = pull.record.manifest.positions;
-  out.answered = log->answered();
-  out.new_tokens_max = log->work.new_tokens_max;
-  state.log->put(out.ref, std::move(*log));
+  out.answered = log.answered();
+  out.new_tokens_max = log.work.new_tokens_max;
+  state.log->put(out.ref, std::move(log));
   return out;
+}
+
+Result<SequenceLog> log_of(const PendingPull& pull) {
+  if (digest_of(std::span<const std::byte>(pull.log)) != pull.record.log.digest) {
+    return {ErrorCode::bad_digest, "the token log arrived damaged"};
+  }
+  return decode_sequence_log(pull.log);
+}
+
+/// Checks what arrived: the token log here, all regions in the engine.
+void finish_pull(Self& self, PendingPull pull, const Status& status) {
+  auto log = status.ok() ? log_of(pull) : Result<SequenceLog>(status.error());
+  if (!log.ok()) {
+    self.send(&self, import_failed(pull.wanted.pull, log.error()));
+    return;
+  }
+  const auto kept = std::make_shared<PendingPull>(std::move(pull));
+  call_engine(
+      self.state,
+      [kept](engine::Engine& engine) {
+        return engine.import_kv(kept->record.manifest, kept->wanted.slot, kept->wanted.blocks);
+      },
+      [&self, kept, log = std::move(*log)](const Status& whole) mutable {
+        self.send(&self, whole.ok() ? imported(self.state, *kept, std::move(log))
+                                    : import_failed(kept->wanted.pull, whole.error()));
+      });
 }
 
 void poll_transport(Self& self) {
@@ -131,11 +206,35 @@ void poll_transport(Self& self) {
   for (const transport::Completion& completion : state.transport->poll()) {
     const auto found = state.pulls.find(completion.transfer);
     if (found == state.pulls.end()) continue;
-    const PendingPull pull = std::move(found->second);
+    PendingPull pull = std::move(found->second);
     state.pulls.erase(found);
-    self.send(&self, finish_pull(state, pull, completion.status));
+    finish_pull(self, std::move(pull), completion.status);
   }
   if (!state.pulls.empty()) self.delayed_send(&self, kPollEvery, PollTransport{});
+}
+
+void import_sequence(Self& self, sched::ImportSequence& wanted) {
+  auto record = decode_handoff(wanted.pull.manifest);
+  if (!record.ok()) {
+    self.send(&self, import_failed(wanted.pull, record.error()));
+    return;
+  }
+  const auto pull =
+      std::make_shared<PendingPull>(PendingPull{std::move(wanted), std::move(*record), {}});
+  call_engine(
+      self.state,
+      [pull](engine::Engine& engine) {
+        return engine.import_regions(pull->wanted.slot, pull->wanted.blocks);
+      },
+      [&self, pull](const Result<std::vector<std::span<std::byte>>>& regions) {
+        const sched::Pull asked = pull->wanted.pull;
+        const Status started = start_pull(self.state, std::move(*pull), regions);
+        if (started.ok()) {
+          poll_transport(self);
+        } else {
+          self.send(&self, import_failed(asked, started.error()));
+        }
+      });
 }
 
 void perform_other(Self& self, sched::Effect& effect) {
@@ -143,22 +242,9 @@ void perform_other(Self& self, sched::Effect& effect) {
   if (auto* step = std::get_if<sched::RunStep>(&effect)) {
     run_step(self, *step);
   } else if (auto* wanted = std::get_if<sched::ExportSequence>(&effect)) {
-    auto manifest = export_sequence(state, *wanted);
-    if (!manifest.ok()) spdlog::error("{}: {}", state.name, manifest.error().message);
-    self.send(&self, sched::Exported{wanted->ref, manifest.status().error().code,
-                                     manifest.ok() ? std::move(*manifest) : std::string{}});
+    export_sequence(self, *wanted);
   } else if (auto* import = std::get_if<sched::ImportSequence>(&effect)) {
-    const Status started = start_pull(state, *import);
-    if (started.ok()) {
-      poll_transport(self);
-    } else {
-      sched::Imported failed{import->pull.ref,
-                             import->pull.handoff,
-                             started.error().code,
-                             {},
-                             started.error().message};
-      self.send(&self, std::move(failed));
-    }
+    import_sequence(self, *import);
   } else if (auto* gone = std::get_if<sched::Forget>(&effect)) {
     forget(state, gone->ref);
   } else {
@@ -166,19 +252,28 @@ void perform_other(Self& self, sched::Effect& effect) {
   }
 }
 
+/// Ends this life as soon as its engine has returned: until then its memory is in use.
+void leave(Self& self) {
+  if (!self.state.lane->close()) self.quit();
+}
+
 /// Runs a call of this life and takes down what it left in the accounts. A life that was given up
 /// meanwhile ends instead.
 template <class Call>
 void work(Self& self, Call call) {
   RankState& state = self.state;
-  if (!state.pulse->fenced()) {
-    const RankPulse::Work piece(*state.pulse);
+  if (!state.pulse->fenced() && !state.stopping) {
+    const RankPulse::Work piece(state.pulse->actor());
     const sched::RankCounts before = state.stage->counts();
     call();
     const sched::RankCounts& after = state.stage->counts();
+    state.lane->note_work(state.stage->has_work());
     if (!state.pulse->fenced()) {
       state.totals->steps += after.steps - before.steps;
+      state.totals->steps_ahead += after.steps_ahead - before.steps_ahead;
       state.totals->busy_us += after.busy_us - before.busy_us;
+      state.totals->idle_us += state.lane->idle_us() - state.idle_told_us;
+      state.idle_told_us = state.lane->idle_us();
       state.totals->preempted += after.preempted - before.preempted;
       state.totals->kv_blocks_held = after.kv_blocks_reserved;
       state.totals->kv_blocks_free = after.kv_blocks_free;
@@ -186,12 +281,20 @@ void work(Self& self, Call call) {
       state.totals->slots_free = after.slots_free;
     }
   }
-  if (state.pulse->fenced()) self.quit();
+  if (state.pulse->fenced() || state.stopping) leave(self);
 }
 
 template <class Event>
 void take(Self& self, const Event& event) {
   work(self, [&] { self.state.handle(self, event); });
+}
+
+/// A lane on a thread of its own, or one that runs where it is called.
+std::unique_ptr<EngineLane> open_lane(Self& self, bool thread) {
+  if (!thread) return std::make_unique<EngineLane>(self.state.pulse, nullptr);
+  const auto owner = caf::actor_cast<caf::actor>(&self);
+  return std::make_unique<EngineLane>(
+      self.state.pulse, [owner](std::uint64_t ticket) { caf::anon_send(owner, LaneDone{ticket}); });
 }
 
 void start(Self& self) {
@@ -223,6 +326,8 @@ caf::behavior rank_actor(caf::stateful_actor<RankState>* self, RankConfig config
   state.pulse = config.pulse;
   state.totals = config.totals;
   state.log = std::make_unique<TokenLog>(state.engine->model().eos_ids);
+  state.runner = std::make_unique<StepRunner>(*state.engine);
+  state.lane = open_lane(*self, config.lane_thread);
   state.stage =
       std::make_unique<sched::RankStage>(config.options, config.policies, *config.registry);
   state.other = [self](sched::Effect& effect) { perform_other(*self, effect); };
@@ -236,7 +341,7 @@ caf::behavior rank_actor(caf::stateful_actor<RankState>* self, RankConfig config
       [=](const sched::Pull& m) { take(*self, m); },
       [=](const sched::Adopt& m) { take(*self, m); },
       [=](const sched::Release& m) { take(*self, m); },
-      [=](const sched::StepDone& m) { take(*self, m); },
+      [=](const LaneDone& m) { work(*self, [&] { self->state.lane->finish(m.ticket); }); },
       [=](const sched::Exported& m) { take(*self, m); },
       [=](const sched::Imported& m) { take(*self, m); },
       [=](const sched::ExpertPlan& m) { take(*self, m); },
@@ -247,7 +352,10 @@ caf::behavior rank_actor(caf::stateful_actor<RankState>* self, RankConfig config
         self->state.wake(*self, up, [&](const sched::Timer& timer) { take(*self, timer); });
       },
       [=](const PollTransport&) { work(*self, [&] { poll_transport(*self); }); },
-      [=](const Stop&) { self->quit(); },
+      [=](const Stop&) {
+        self->state.stopping = true;
+        leave(*self);
+      },
   };
 }
 

@@ -11,31 +11,35 @@
 
 namespace troupe::actors {
 
-/// Signs of life of one incarnation, and the fence around it. Written by its actor, fenced by its
-/// supervisor. Thread: any.
+/// Signs of life of one incarnation, and the fence around it. Its actor and the lane of its engine
+/// work at the same time and beat each for itself; its supervisor fences. Thread: any.
 class RankPulse {
 public:
+  /// Odd while a piece of work is under way; it grows with each begin and each end.
+  using Beat = std::atomic<std::uint64_t>;
+
   /// Around every piece of work; an exception ends it too.
   class Work {
   public:
-    explicit Work(RankPulse& pulse) : pulse_(pulse) { ++pulse_.count_; }
-    ~Work() { ++pulse_.count_; }
+    explicit Work(Beat& beat) : beat_(beat) { ++beat_; }
+    ~Work() { ++beat_; }
     Work(const Work&) = delete;
     Work& operator=(const Work&) = delete;
 
   private:
-    RankPulse& pulse_;
+    Beat& beat_;
   };
 
-  /// Odd while a piece of work is under way; it grows with each begin and each end.
-  std::uint64_t count() const noexcept { return count_; }
+  Beat& actor() noexcept { return actor_; }
+  Beat& lane() noexcept { return lane_; }
 
   /// The life is given up: its actor ends at its next step and says nothing more.
   void fence() noexcept { fenced_ = true; }
   bool fenced() const noexcept { return fenced_; }
 
 private:
-  std::atomic<std::uint64_t> count_{0};
+  Beat actor_{0};
+  Beat lane_{0};
   std::atomic<bool> fenced_{false};
 };
 
@@ -43,6 +47,8 @@ private:
 struct RankTotals {
   std::atomic<std::int64_t> steps{0};
   std::atomic<std::int64_t> busy_us{0};
+  std::atomic<std::int64_t> idle_us{0}; ///< The engine stood still while there was work.
+  std::atomic<std::int64_t> steps_ahead{0};
   std::atomic<std::int64_t> preempted{0};
   std::atomic<std::int64_t> kv_blocks_held{0}; ///< Of sequences, after the last event.
   std::atomic<std::int64_t> kv_blocks_free{0};

@@ -67,8 +67,10 @@ void beat(Self& self) {
   sched::Heartbeat event;
   event.memory_available_bytes = state.config.memory_available_bytes();
   for (const auto& [id, life] : state.lives) {
-    const std::uint64_t count = life.pulse->count();
-    event.ranks.push_back({life.rank, (count + 1) / 2, count % 2 == 1});
+    const std::uint64_t actor = life.pulse->actor();
+    const std::uint64_t lane = life.pulse->lane();
+    event.ranks.push_back(
+        {life.rank, (actor + 1) / 2, actor % 2 == 1, (lane + 1) / 2, lane % 2 == 1});
   }
   take(self, event);
 }

@@ -31,16 +31,24 @@ const SequenceLog* TokenLog::find(RequestRef ref) const {
 sched::EndReason TokenLog::draw(RequestRef ref, std::int32_t token) {
   const auto found = sequences_.find(ref);
   TROUPE_CHECK(found != sequences_.end(), "a token of an unknown sequence");
+  TROUPE_CHECK(!found->second.ended, "a token after the end of its sequence");
   SequenceLog& log = found->second;
   log.drawn.push_back(token);
+  const sched::EndReason end = end_of(log, token);
+  log.ended = end != sched::EndReason::none;
+  return end;
+}
+
+sched::EndReason TokenLog::end_of(const SequenceLog& log, std::int32_t token) const {
   if (!log.work.sampling.ignore_eos && contains(eos_ids_, token)) return sched::EndReason::eos;
   if (contains(log.work.stop_ids, token)) return sched::EndReason::stop_id;
   if (log.answered() >= log.work.new_tokens_max) return sched::EndReason::length;
   return sched::EndReason::none;
 }
 
-void TokenLog::suppressed(const SequenceLog& log, std::vector<std::int32_t>& out) const {
-  if (log.answered() >= log.work.sampling.new_tokens_min) return;
+void TokenLog::suppressed(const SequenceLog& log, std::int64_t answered,
+                          std::vector<std::int32_t>& out) const {
+  if (answered >= log.work.sampling.new_tokens_min) return;
   if (!log.work.sampling.ignore_eos) out.insert(out.end(), eos_ids_.begin(), eos_ids_.end());
   out.insert(out.end(), log.work.stop_ids.begin(), log.work.stop_ids.end());
 }

@@ -18,6 +18,7 @@ namespace troupe::actors {
 struct SequenceLog {
   sched::Work work;
   std::vector<std::int32_t> drawn; ///< In this attempt, on whatever rank.
+  bool ended = false;              ///< The last one ended it.
 
   std::int64_t answered() const noexcept {
     return static_cast<std::int64_t>(work.answered.size() + drawn.size());
@@ -38,14 +39,18 @@ public:
   const SequenceLog* find(RequestRef ref) const;
 
   /// Appends a drawn token and says whether the sequence ends with it. @pre the sequence is known
+  /// and has not ended
   sched::EndReason draw(RequestRef ref, std::int32_t token);
 
-  /// Ids that may not be drawn next: end and stop ids until new_tokens_min are answered.
-  void suppressed(const SequenceLog& log, std::vector<std::int32_t>& out) const;
+  /// Ids that may not be drawn when `answered` tokens are: end and stop ids until new_tokens_min.
+  void suppressed(const SequenceLog& log, std::int64_t answered,
+                  std::vector<std::int32_t>& out) const;
 
   std::size_t size() const noexcept { return sequences_.size(); }
 
 private:
+  sched::EndReason end_of(const SequenceLog& log, std::int32_t token) const;
+
   std::vector<std::int32_t> eos_ids_;
   std::map<RequestRef, SequenceLog> sequences_;
 };

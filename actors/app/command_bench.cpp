@@ -1,7 +1,9 @@
-// `troupe bench engine|messages|scheduler`: speed as ratios against a floor of the same run.
+// `troupe bench engine|messages|scheduler|overlap`: speed as ratios against a floor of the same
+// run.
 
 #include "actors/app/bench_engine.hpp"
 #include "actors/app/bench_messages.hpp"
+#include "actors/app/bench_overlap.hpp"
 #include "actors/app/bench_scheduler.hpp"
 #include "actors/app/commands.hpp"
 #include "actors/app/config_loader.hpp"
@@ -21,6 +23,14 @@ int print(const CommonArguments& common, const std::string& text, const std::str
   return kExitDone;
 }
 
+int run_overlap(const BenchArguments& arguments) {
+  auto setup = set_up(arguments.common, arguments.model, "");
+  if (!setup.ok()) return fail(exit_code_of(setup.error()), setup.error().message);
+  const auto bench = bench_overlap(*setup, kRounds);
+  if (!bench.ok()) return fail(exit_code_of(bench.error()), bench.error().message);
+  return print(arguments.common, bench_text(*bench), bench_json(*bench));
+}
+
 } // namespace
 
 int command_bench(const BenchArguments& arguments) {
@@ -32,6 +42,7 @@ int command_bench(const BenchArguments& arguments) {
     const SchedulerBench bench = bench_scheduler(kRounds);
     return print(arguments.common, bench_text(bench), bench_json(bench));
   }
+  if (arguments.what == "overlap") return run_overlap(arguments);
   ConfigOutcome loaded = load_system_config(arguments.common.config, arguments.common.sets);
   if (!loaded.ok()) return fail(kExitRefused, error_lines(loaded.errors));
   if (!arguments.model.empty()) loaded.config.model.path = arguments.model;

@@ -316,6 +316,7 @@ void bind_rates(TableReader& root, sim::Scenario& scenario, Errors& errors) {
   }
   TableReader reader(root.table("engine"), "engine.", errors);
   constexpr Range kRate = {-1000, 1000};
+  reader.range("host_us", scenario.engine.host_us, {-kMicros.high, kMicros.high});
   reader.range("row_failure_permille", scenario.engine.row_failure_permille, kRate);
   reader.range("step_failure_permille", scenario.engine.step_failure_permille, kRate);
   reader.range("export_failure_permille", scenario.engine.export_failure_permille, kRate);

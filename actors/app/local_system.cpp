@@ -253,7 +253,7 @@ void LocalSystem::add_to(actors::MetricsSample& sample) const {
     const engine::KvFacts& kv = state.kv[i];
     sample.ranks.push_back({state.names[i], totals.kv_blocks_held, kv.blocks, kv.block_tokens,
                             totals.slots_held, kv.slots, totals.steps, totals.busy_us,
-                            totals.preempted});
+                            totals.preempted, totals.idle_us, totals.steps_ahead});
   }
 }
 

@@ -144,6 +144,7 @@ Result<actors::RankLife> RankMaker::make(RankRef life) {
   config.pulse = std::make_shared<actors::RankPulse>();
   config.totals = totals_[raw(life.rank)];
   config.modelled_time = rank.group.device == "null";
+  config.lane_thread = config_.threads == actors::Threads::own && !config.modelled_time;
   actors::RankLife made{life, {}, config.pulse, config.totals};
   made.actor =
       actors::spawn_stage(*config_.system, config_.threads, actors::rank_actor, std::move(config));

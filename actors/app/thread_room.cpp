@@ -36,6 +36,7 @@ void* wait_at(void* given) {
 
 std::int64_t threads_needed(const SystemConfig& config) {
   std::int64_t count = kOwnThreads + std::max(1U, std::thread::hardware_concurrency());
+  // A rank has its actor; one that computes also its engine's threads, the lane among them.
   for (const RankGroupConfig& group : config.ranks)
     count += group.count * (1 + (group.device == "null" ? 0 : group.threads));
   return count;

@@ -239,8 +239,8 @@ private:
     BenchArguments& a = bench_;
     CLI::App* sub = command("bench", "Speed as ratios against a floor of the same run",
                             "troupe bench engine --model DIR", a.common);
-    sub->add_option("what", a.what, "engine, messages or scheduler")
-        ->check(CLI::IsMember({"engine", "messages", "scheduler"}))
+    sub->add_option("what", a.what, "engine, messages, scheduler or overlap")
+        ->check(CLI::IsMember({"engine", "messages", "scheduler", "overlap"}))
         ->type_name("WHAT")
         ->required();
     add_model(sub, a.model);

@@ -311,6 +311,24 @@ void take_question(AskedRecord& in, Taker& taker, sched::StepQuestion& q) {
   q.step_tokens_max = in.step_tokens_max();
 }
 
+void put_question(const sched::OverlapQuestion& q, AskedRecord& out) {
+  out.set_device_ps(q.view.device_ps);
+  out.set_host_ps(q.view.host_ps);
+  out.set_plans_held(q.view.plans_held);
+  out.set_sequences(q.view.sequences);
+  out.set_constrained(q.view.constrained);
+  out.set_arrivals(q.view.arrivals);
+  out.set_drafts(q.view.drafts);
+  out.set_blocks_most(q.view.blocks_most);
+  out.set_blocks_free(q.view.blocks_free);
+  out.set_blocks_retiring(q.view.blocks_retiring);
+}
+
+void take_question(AskedRecord& in, Taker&, sched::OverlapQuestion& q) {
+  q.view = {in.device_ps(), in.host_ps(), in.plans_held(),  in.sequences(),   in.constrained(),
+            in.arrivals(),  in.drafts(),  in.blocks_most(), in.blocks_free(), in.blocks_retiring()};
+}
+
 // -- answers -------------------------------------------------------------------------------------
 
 void put_shares(const std::vector<sched::Share>& shares, AskedRecord& out) {
@@ -387,6 +405,21 @@ void put_answer(const sched::StepDecision& answer, AskedRecord& out) {
 void take_answer(const AskedRecord& in, Taker& taker, sched::StepDecision& answer) {
   answer.decodes.assign(in.positions().begin(), in.positions().end());
   answer.slices = take_shares(in, taker);
+}
+
+constexpr std::uint32_t kPlanNow = 1;
+constexpr std::uint32_t kMasksUnderVerify = 2;
+
+void put_answer(const sched::OverlapPlan& answer, AskedRecord& out) {
+  out.set_answer((answer.plan_now ? kPlanNow : 0) |
+                 (answer.masks_under_verify ? kMasksUnderVerify : 0));
+  out.set_arrival_tokens(answer.arrival_tokens);
+}
+
+void take_answer(const AskedRecord& in, Taker& taker, sched::OverlapPlan& answer) {
+  taker.ok = taker.ok && in.answer() <= (kPlanNow | kMasksUnderVerify);
+  answer = {(in.answer() & kPlanNow) != 0, in.arrival_tokens(),
+            (in.answer() & kMasksUnderVerify) != 0};
 }
 
 template <class Question>

@@ -195,6 +195,18 @@ void fill(StepQuestion& question, Situation situation, Draw& draw) {
   question.step_tokens_max = draw.value(1, 1'024, kLargeCount);
 }
 
+void fill(OverlapQuestion& question, Situation situation, Draw& draw) {
+  OverlapView& view = question.view;
+  view.plans_held = draw.between(0, 2);
+  view.sequences = static_cast<std::int64_t>(candidates(situation, draw));
+  view.device_ps = draw.value(0, 1LL << 36, kEnd);
+  view.host_ps = draw.value(0, 1LL << 36, kEnd);
+  view.arrivals = draw.between(0, view.sequences);
+  view.blocks_most = draw.value(0, view.sequences, kLargeCount);
+  view.blocks_free = draw.value(0, 16, kLargeCount);
+  view.blocks_retiring = draw.value(0, 16, kLargeCount);
+}
+
 } // namespace
 
 QuestionContext context_at(std::int64_t now_us, std::uint64_t number) {
@@ -221,6 +233,7 @@ template ChunkerQuestion draw_question(Situation, Rng&, std::uint64_t);
 template HandoffQuestion draw_question(Situation, Rng&, std::uint64_t);
 template BalancerQuestion draw_question(Situation, Rng&, std::uint64_t);
 template StepQuestion draw_question(Situation, Rng&, std::uint64_t);
+template OverlapQuestion draw_question(Situation, Rng&, std::uint64_t);
 
 std::vector<RankView> equal_ranks(std::uint32_t count) {
   std::vector<RankView> all(count);

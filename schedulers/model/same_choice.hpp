@@ -4,6 +4,7 @@
 #pragma once
 
 #include "schedulers/model/decisions.hpp"
+#include "schedulers/policy/overlap_policy.hpp"
 #include "schedulers/policy/policy.hpp"
 
 #include <algorithm>
@@ -30,6 +31,8 @@ inline bool same_choice(const Slices& a, const Slices& b) {
 inline bool same_choice(const StepDecision& a, const StepDecision& b) {
   return a.decodes == b.decodes && same_choice(a.slices, b.slices);
 }
+
+inline bool same_choice(const OverlapPlan& a, const OverlapPlan& b) noexcept { return a == b; }
 
 /// Two decisions without a value are equal.
 template <class T>

@@ -246,10 +246,6 @@ void register_expert_placements(PolicyRegistry& registry) {
 
 /// Kinds that are complete and tested, and that no stage asks yet.
 void register_kinds_without_stage(PolicyRegistry& registry) {
-  registry.add("overlap", "serial", plain<SerialOverlap>());
-  registry.add("overlap", "one_ahead", with_options<OneAheadOverlap>(one_ahead_options));
-  registry.set_default("overlap", "one_ahead");
-
   registry.add("draft_length", "all", plain<AllDrafts>());
   registry.add("draft_length", "by_load", with_options<ByLoadDrafts>(by_load_options));
   registry.add("draft_length", "released", plain<ReleasedDrafts>());
@@ -263,7 +259,7 @@ void register_kinds_without_stage(PolicyRegistry& registry) {
   registry.add("vision_balancer", "least_cost", plain<LeastCostVision>());
   registry.set_default("vision_balancer", "least_cost");
 
-  for (const char* kind : {"overlap", "draft_length", "retention", "vision_balancer"})
+  for (const char* kind : {"draft_length", "retention", "vision_balancer"})
     registry.set_without_stage(kind);
 }
 
@@ -297,6 +293,10 @@ void register_builtin_policies(PolicyRegistry& registry) {
   registry.add("step", "decode_first", plain<DecodeFirstStep>());
   registry.add("step", "prefill_first", plain<PrefillFirstStep>());
   registry.set_default("step", "decode_first");
+
+  registry.add("overlap", "serial", plain<SerialOverlap>());
+  registry.add("overlap", "one_ahead", with_options<OneAheadOverlap>(one_ahead_options));
+  registry.set_default("overlap", "serial");
 
   register_expert_placements(registry);
 

@@ -23,6 +23,7 @@ struct OverlapView {
   std::int64_t blocks_most = 0; ///< kv blocks that the step needs if every sequence grows most.
   std::int64_t blocks_free = 0; ///< Free, without those that wait for the running step to retire.
   std::int64_t blocks_retiring = 0; ///< Free once the running step has retired.
+  bool operator==(const OverlapView&) const = default;
 };
 
 struct OverlapPlan {
@@ -32,6 +33,7 @@ struct OverlapPlan {
   std::int64_t arrival_tokens = 1;
   /// Masks are built under the running step, with a barrier before its last part only.
   bool masks_under_verify = false;
+  bool operator==(const OverlapPlan&) const = default;
 };
 
 /// Plans ahead or waits.

@@ -85,6 +85,14 @@ Status StepQuestion::check(const Decision<Answer>& answer) const {
   return validate(answer, query());
 }
 
+Decision<OverlapPlan> OverlapQuestion::ask(Kind& policy, const PolicyContext& ctx) const noexcept {
+  return policy.plan(view, ctx);
+}
+
+Status OverlapQuestion::check(const Decision<Answer>& answer) const {
+  return validate(answer, view);
+}
+
 Decision<ExpertLayout> ExpertQuestion::ask(Kind& policy, const PolicyContext& ctx) const noexcept {
   const auto views = views_of(layers);
   return policy.plan({topology, views, moves_max, costs}, ctx);

@@ -11,6 +11,7 @@
 #include "schedulers/policy/decode_balancer.hpp"
 #include "schedulers/policy/expert_placement.hpp"
 #include "schedulers/policy/handoff_policy.hpp"
+#include "schedulers/policy/overlap_policy.hpp"
 #include "schedulers/policy/prefill_chunker.hpp"
 #include "schedulers/policy/prefill_router.hpp"
 #include "schedulers/policy/queue_policy.hpp"
@@ -151,6 +152,20 @@ struct StepQuestion {
   bool operator==(const StepQuestion&) const = default;
 };
 
+struct OverlapQuestion {
+  using Kind = OverlapPolicy;
+  using Answer = OverlapPlan;
+  static constexpr std::string_view kKind = "overlap";
+
+  QuestionContext context;
+  OverlapView view;
+
+  Decision<Answer> ask(Kind& policy, const PolicyContext& ctx) const noexcept;
+  Status check(const Decision<Answer>& answer) const;
+  static std::uint64_t session_hash() noexcept { return 0; }
+  bool operator==(const OverlapQuestion&) const = default;
+};
+
 /// ExpertLayerView with its values.
 struct ExpertLayer {
   std::vector<std::int64_t> loads;   ///< [experts], or empty: some of them are not known.
@@ -202,7 +217,7 @@ using AskedPtr = std::shared_ptr<const AskedOf<Question>>;
 using Asked =
     std::variant<AskedPtr<AdmissionQuestion>, AskedPtr<QueueQuestion>, AskedPtr<RouterQuestion>,
                  AskedPtr<ChunkerQuestion>, AskedPtr<HandoffQuestion>, AskedPtr<BalancerQuestion>,
-                 AskedPtr<StepQuestion>>;
+                 AskedPtr<StepQuestion>, AskedPtr<OverlapQuestion>>;
 
 /// What a queue policy learned of a request, in order with the questions of its stage.
 struct QueueObservation {

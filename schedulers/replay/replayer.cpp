@@ -50,7 +50,7 @@ struct Replayer::State {
   std::map<PolicyEpoch, PolicySet> sets;
   std::tuple<Benches<AdmissionQuestion>, Benches<QueueQuestion>, Benches<RouterQuestion>,
              Benches<ChunkerQuestion>, Benches<HandoffQuestion>, Benches<BalancerQuestion>,
-             Benches<StepQuestion>>
+             Benches<StepQuestion>, Benches<OverlapQuestion>>
       benches;
   std::optional<std::uint64_t> next_number;
   ReplayReport report;

@@ -4,6 +4,7 @@
 #include "schedulers/policy/admission_policy.hpp"
 #include "schedulers/policy/decode_balancer.hpp"
 #include "schedulers/policy/handoff_policy.hpp"
+#include "schedulers/policy/overlap_policy.hpp"
 #include "schedulers/policy/prefill_chunker.hpp"
 #include "schedulers/policy/prefill_router.hpp"
 #include "schedulers/policy/queue_policy.hpp"
@@ -174,6 +175,25 @@ struct FaultyStep : Faulty<StepPolicy> {
   }
 };
 
+struct FaultyOverlap : Faulty<OverlapPolicy> {
+  using Faulty::Faulty;
+  Decision<OverlapPlan> plan(const OverlapView& view, const PolicyContext& ctx) noexcept override {
+    auto answer = inner().plan(view, ctx);
+    if (!breaks()) return answer;
+    switch (which(3)) {
+    case 0:
+      answer.value.reset();
+      break;
+    case 1:
+      if (answer.value) answer.value->plan_now = true; // Wrong where blocks are short.
+      break;
+    default:
+      answer.reason = Reason::unset;
+    }
+    return answer;
+  }
+};
+
 template <class Wrapper>
 void wrap(const char* kind, const PolicySet& set, PolicySet& out, PolicyRegistry& registry,
           std::int64_t permille, std::uint64_t seed) {
@@ -199,6 +219,7 @@ PolicySet make_faulty(const PolicySet& set, PolicyRegistry& registry, std::int64
   wrap<FaultyHandoff>("handoff", set, out, registry, permille, next_seed());
   wrap<FaultyBalancer>("decode_balancer", set, out, registry, permille, next_seed());
   wrap<FaultyStep>("step", set, out, registry, permille, next_seed());
+  wrap<FaultyOverlap>("overlap", set, out, registry, permille, next_seed());
   return out;
 }
 

@@ -57,6 +57,9 @@ void set_limits(const LimitsSpec& limits, SimOptions& options, Rng& rng) {
 
 void set_engine(const Scenario& scenario, SimOptions& options, Rng& rng) {
   const EngineSpec& engine = scenario.engine;
+  if (engine.host_us.high > 0) {
+    options.engine.host_us = std::max<std::int64_t>(0, draw_from(engine.host_us, rng));
+  }
   options.engine.row_failure_permille = draw_from(engine.row_failure_permille, rng);
   options.engine.step_failure_permille = draw_from(engine.step_failure_permille, rng);
   options.engine.export_failure_permille = draw_from(engine.export_failure_permille, rng);

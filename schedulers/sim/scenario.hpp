@@ -47,6 +47,7 @@ struct NetworkSpec {
 
 /// Rates of a thousand; see EngineOptions.
 struct EngineSpec {
+  Range host_us = 0; ///< Below zero is none.
   Range row_failure_permille = 0;
   Range step_failure_permille = 0;
   Range export_failure_permille = 0;

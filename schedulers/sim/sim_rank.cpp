@@ -73,7 +73,20 @@ void SimRank::remember(const sched::Assign& event) {
   sequences_.insert(at(sequences_, event.ref), std::move(log));
 }
 
+void SimRank::returned(const sched::StepDone& done) {
+  if (in_flight_.empty() || in_flight_.front().step != done.step) {
+    fail("steps that end in another order than they were given");
+    return;
+  }
+  in_flight_.pop_front();
+}
+
 void SimRank::forget(const RequestRef& ref) {
+  for (const sched::RunStep& step : in_flight_) {
+    for (const sched::StepEntry& entry : step.entries) {
+      if (entry.ref == ref) fail("a sequence is freed while a step works on it");
+    }
+  }
   if (Log* log = find(ref)) {
     for (const KvBlockId block : log->blocks)
       block_owner_[static_cast<std::size_t>(raw(block))] = {};
@@ -114,7 +127,9 @@ std::int64_t SimRank::cost_ps(const sched::StepEntry& entry) const {
   return cost.marginal_ps(entry.count, entry.first_position);
 }
 
-EngineAnswer SimRank::run(const sched::RunStep& step) {
+EngineAnswer SimRank::run(const sched::RunStep& step, std::int64_t now_us) {
+  in_flight_.push_back(step);
+  if (in_flight_.size() > 2) fail("more than two steps in flight");
   if (stuck_) return {};
   sched::StepDone done;
   done.step = step.step;
@@ -131,13 +146,17 @@ EngineAnswer SimRank::run(const sched::RunStep& step) {
   done.compute_us = std::max<std::int64_t>(1, micros * slow_permille_ / 1000);
   if (chance(world_.options.step_failure_permille)) {
     done.code = ErrorCode::engine_failed;
+    for (const sched::StepEntry& entry : step.entries) {
+      if (Log* log = find(entry.ref)) log->failed = true;
+    }
   } else {
     done.rows.reserve(step.entries.size());
     for (const sched::StepEntry& entry : step.entries)
       done.rows.push_back(run_entry(entry));
   }
-  const std::int64_t after_us = done.compute_us;
-  return {true, after_us, std::move(done)};
+  host_free_us_ = std::max(host_free_us_, now_us) + world_.options.host_us;
+  device_free_us_ = std::max(device_free_us_, host_free_us_) + done.compute_us;
+  return {true, device_free_us_ - now_us, std::move(done)};
 }
 
 sched::StepRow SimRank::run_entry(const sched::StepEntry& entry) {
@@ -151,6 +170,10 @@ sched::StepRow SimRank::run_entry(const sched::StepEntry& entry) {
     row.status = ErrorCode::bad_plan;
     return row;
   }
+  if (entry.follows && entry.first_position != log->positions && log->failed) {
+    row.status = ErrorCode::engine_failed; // The step before failed on it: nothing to go on from.
+    return row;
+  }
   if (entry.count < 1 || entry.first_position != log->positions || end > log->tokens) {
     fail("a step entry that does not continue its sequence");
   }
@@ -159,6 +182,7 @@ sched::StepRow SimRank::run_entry(const sched::StepEntry& entry) {
   claim(*log, entry.slot, entry.blocks);
   if (chance(world_.options.row_failure_permille)) {
     row.status = chance(500) ? ErrorCode::rank_lost : ErrorCode::engine_failed;
+    log->failed = true;
     return row;
   }
   log->positions = end;

@@ -12,6 +12,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <string>
 #include <utility>
@@ -31,6 +32,7 @@ std::int32_t token_of(const TokenRule& rule, std::uint64_t seed, std::int64_t in
 /// How engines behave. Rates are of a thousand.
 struct EngineOptions {
   TokenRule tokens;
+  std::int64_t host_us = 0; ///< To plan, prepare and post-process a step.
   std::int64_t export_us = 1;
   std::int64_t copy_us_min = 1; ///< Reading a sequence from another rank.
   std::int64_t copy_us_max = 50;
@@ -76,7 +78,10 @@ public:
   /// Whether it keeps a token log of that sequence.
   bool knows(const RequestRef& ref) const;
 
-  EngineAnswer run(const sched::RunStep& step);
+  /// Steps run one after the other, each when it is given or when the one before has ended.
+  EngineAnswer run(const sched::RunStep& step, std::int64_t now_us);
+  /// The stage hears of the end of its oldest step now.
+  void returned(const sched::StepDone& done);
   EngineAnswer send_out(const sched::ExportSequence& wanted);
   /// @param source  the life the sequence is read from; null when it is gone
   EngineAnswer bring_in(const sched::ImportSequence& wanted, const SimRank* source);
@@ -99,6 +104,7 @@ private:
     std::int64_t new_tokens_max = 0;
     std::int64_t answer_tokens = 0; ///< Where the answer ends by itself; 0 = nowhere.
     std::int64_t positions = 0;     ///< Computed.
+    bool failed = false;            ///< A step failed on it.
     StateSlotId slot{};
     std::vector<KvBlockId> blocks; ///< Its block table, when a step last showed it.
   };
@@ -125,8 +131,11 @@ private:
   std::unique_ptr<sched::RankStage> stage_;
   Logs sequences_;
   Logs exported_;
-  std::vector<RequestRef> block_owner_; ///< By block; zero = nobody.
-  std::vector<RequestRef> slot_owner_;  ///< By slot.
+  std::vector<RequestRef> block_owner_;  ///< By block; zero = nobody.
+  std::vector<RequestRef> slot_owner_;   ///< By slot.
+  std::deque<sched::RunStep> in_flight_; ///< Whose end the stage has not heard of.
+  std::int64_t host_free_us_ = 0;        ///< When the plan of the last step was ready.
+  std::int64_t device_free_us_ = 0;      ///< When the last step ends.
   bool stuck_ = false;
   std::int64_t slow_permille_ = 1000;
 };

@@ -132,7 +132,7 @@ bool Simulator::step() {
 
 void Simulator::handle(Mail& mail) {
   if (mail.what == What::arrives) {
-    take_arrival(mail.number);
+    take_arrivals(mail.number);
   } else if (mail.what == What::swap) {
     swap(options_.swaps[mail.number]);
   } else if (mail.what != What::event) {
@@ -168,8 +168,21 @@ void Simulator::post_next_arrival() {
   post(outcomes_.all()[number].plan.at_us, {What::arrives, 0, {}, number, Timer{}});
 }
 
-void Simulator::take_arrival(std::size_t number) {
+/// Without delays, arrivals of one instant are handled in one turn of the driver, like mail that
+/// lies in an actor's box together.
+void Simulator::take_arrivals(std::size_t number) {
+  std::vector<std::size_t> numbers{number};
+  while (immediate_ && !arrivals_.empty() &&
+         outcomes_.all()[arrivals_.back()].plan.at_us == now_us_) {
+    numbers.push_back(arrivals_.back());
+    arrivals_.pop_back();
+  }
   post_next_arrival();
+  for (const std::size_t one : numbers)
+    take_arrival(one);
+}
+
+void Simulator::take_arrival(std::size_t number) {
   Outcome& outcome = outcomes_.all()[number];
   const RequestPlan& plan = outcome.plan;
   outcome.arrived = true;
@@ -229,6 +242,7 @@ void Simulator::handle_rank(Mail& mail) {
   }
   if (life->full && refuse_full(mail, *life)) return;
   if (const auto* assign = std::get_if<Assign>(&mail.event)) life->rank.remember(*assign);
+  if (const auto* done = std::get_if<StepDone>(&mail.event)) life->rank.returned(*done);
   if (!deliver(life->rank.stage(), mail.event, now_us_, effects_)) {
     invariants_.fail("a rank got foreign mail");
   }
@@ -306,7 +320,7 @@ void Simulator::perform(Node from, Life* life) {
 
 void Simulator::perform_rank(Effect& effect, Node from, Life& life) {
   if (const auto* step = std::get_if<RunStep>(&effect)) {
-    answer(life.rank.run(*step), from, life.incarnation);
+    answer(life.rank.run(*step, now_us_), from, life.incarnation);
   } else if (const auto* wanted = std::get_if<ExportSequence>(&effect)) {
     answer(life.rank.send_out(*wanted), from, life.incarnation);
   } else if (const auto* import = std::get_if<ImportSequence>(&effect)) {

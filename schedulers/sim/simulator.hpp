@@ -160,6 +160,7 @@ private:
     entries_.push_back({entries_.size() + 1, now_us_, stage_of(from, life), std::move(what)});
   }
   sched::StageRef stage_of(Node from, const Life* life) const;
+  void take_arrivals(std::size_t number);
   void take_arrival(std::size_t number);
   void post_next_arrival();
   void take_finish(const sched::Finish& finish);

@@ -69,6 +69,9 @@ struct StepEntry {
   std::int64_t count = 0;
   bool draw = false;             ///< Logits of the last row are needed: a token is drawn.
   std::vector<KvBlockId> blocks; ///< Block table up to the last position of this step.
+  /// The step before, still in flight, works on it too and must succeed on it first. Where that
+  /// draws, the token to feed is the one that it draws.
+  bool follows = false;
 };
 
 /// The next engine step of a rank: ids and counts, no tokens.

@@ -1,6 +1,7 @@
 #include "schedulers/stage/preemption.hpp"
 
 #include "schedulers/model/rank_view.hpp"
+#include "schedulers/stage/step_flights.hpp"
 
 #include <algorithm>
 #include <string>
@@ -13,11 +14,11 @@ bool earlier(const Sequence& a, const Sequence& b) {
   return std::tie(a.arrival_us, a.ref) < std::tie(b.arrival_us, b.ref);
 }
 
-/// Decoding sequences without a block for their next token, earliest request first.
+/// Sequences that want a token without a block for it, earliest request first.
 std::vector<RequestRef> needy(const SequenceTable& table, std::int64_t block_tokens) {
   std::vector<const Sequence*> list;
   for (const auto& [ref, sequence] : table.all()) {
-    if (sequence.decodes() && !has_next_block(sequence, block_tokens)) list.push_back(&sequence);
+    if (wants_token(sequence) && !has_next_block(sequence, block_tokens)) list.push_back(&sequence);
   }
   std::sort(list.begin(), list.end(),
             [](const Sequence* a, const Sequence* b) { return earlier(*a, *b); });
@@ -37,13 +38,6 @@ Sequence* latest(SequenceTable& table) {
   return found == nullptr ? nullptr : table.find(found->ref);
 }
 
-std::int64_t blocks_on_their_way(const SequenceTable& table) {
-  std::int64_t blocks = 0;
-  for (const auto& [ref, sequence] : table.all())
-    blocks += sequence.doomed ? sequence.blocks.capacity() : 0;
-  return blocks;
-}
-
 Preempted give_up(SequenceTable& table, Sequence& victim, bool outgrew, RequestId beneficiary) {
   Preempted gone{victim.ref, victim.blocks.capacity(), outgrew, beneficiary};
   const bool freed = table.drop(victim);
@@ -60,7 +54,25 @@ std::string why(const Preempted& victim) {
 } // namespace
 
 bool has_next_block(const Sequence& sequence, std::int64_t block_tokens) {
-  return blocks_for(sequence.positions + 1, block_tokens) <= sequence.blocks.capacity();
+  return blocks_for(sequence.planned() + 1, block_tokens) <= sequence.blocks.capacity();
+}
+
+std::int64_t blocks_on_their_way(const SequenceTable& table) {
+  std::int64_t blocks = 0;
+  for (const auto& [ref, sequence] : table.all())
+    blocks += sequence.doomed ? sequence.blocks.capacity() : 0;
+  return blocks;
+}
+
+std::int64_t blocks_missing(const SequenceTable& table, std::int64_t block_tokens) {
+  return static_cast<std::int64_t>(needy(table, block_tokens).size());
+}
+
+void give_missing_blocks(SequenceTable& table, std::int64_t block_tokens) {
+  for (const RequestRef& ref : needy(table, block_tokens)) {
+    const bool extended = table.extend(*table.find(ref), 1);
+    TROUPE_CHECK(extended, "a step is planned ahead on blocks that are free");
+  }
 }
 
 std::vector<Preempted> make_room(SequenceTable& table, std::int64_t block_tokens) {

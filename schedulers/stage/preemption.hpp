@@ -30,6 +30,15 @@ struct Preempted {
 ///   @pre   no step runs
 std::vector<Preempted> make_room(SequenceTable& table, std::int64_t block_tokens);
 
+// Of a step that is planned while another one runs: nobody is preempted for it.
+
+/// Blocks that its sequences lack, one each, and gives them. @pre so many are free
+std::int64_t blocks_missing(const SequenceTable& table, std::int64_t block_tokens);
+void give_missing_blocks(SequenceTable& table, std::int64_t block_tokens);
+
+/// Blocks of sequences that are given up but still worked on.
+std::int64_t blocks_on_their_way(const SequenceTable& table);
+
 /// Tells the driver, the ledger and the shell's token log.
 void announce(const Preempted& victim, RankRef rank, PolicyEpoch epoch, Effects& effects);
 

@@ -265,7 +265,11 @@ struct PrefillStage::State : PrefillTable {
     std::vector<RequestView> views;
     for (const RequestRef& ref : desk.requests) {
       const Entry& entry = entries.at(ref);
-      if (entry.where == Where::assigned) views.push_back(entry.view);
+      if (entry.where != Where::assigned || entry.planned >= entry.view.total()) continue;
+      views.push_back(entry.view);
+      RequestView& view = views.back();
+      view.done = entry.planned;
+      view.work_ps = options.cost_model.marginal_ps(view.remaining(), view.done);
     }
     if (views.size() <= 1) return views;
     const auto answered = decide(QueueQuestion{context(now_us, &rank), std::move(views)}, effects);

@@ -133,6 +133,7 @@ void PrefillTable::take_progress(const RankReport& report, std::vector<Standing>
     PrefillEntry& entry = found->second;
     if (entry.where != PrefillWhere::assigned) continue;
     entry.view.done = std::clamp<std::int64_t>(progress.done, 0, entry.view.total());
+    entry.planned = std::clamp(progress.planned, entry.view.done, entry.view.total());
     refresh_work(entry);
     if (entry.view.remaining() == 0) {
       entry.where = PrefillWhere::finished;
@@ -177,6 +178,7 @@ void PrefillTable::back_to_queue(PrefillEntry& entry) {
   entry.where = PrefillWhere::waiting;
   entry.rank = {};
   entry.view.done = 0;
+  entry.planned = 0;
   refresh_work(entry);
   enqueue(entry);
 }

@@ -27,6 +27,7 @@ enum class PrefillWhere : std::uint8_t {
 struct PrefillEntry {
   Submit submit; ///< Its work is dropped once a rank confirmed it.
   RequestView view;
+  std::int64_t planned = 0; ///< Tokens computed or in a step in flight, as its rank said.
   PrefillWhere where = PrefillWhere::waiting;
   std::uint64_t serial = 0;
   RankRef rank;

@@ -168,6 +168,7 @@ struct Progress {
   RequestRef ref;
   std::int64_t done = 0; ///< Tokens of prefill_tokens() computed.
   std::int64_t total = 0;
+  std::int64_t planned = 0; ///< Computed, or in a step in flight: where the next slice begins.
 };
 
 /// Snapshot of a rank, and the pull: "ready for step n". The receiver stamps as_of.

@@ -24,7 +24,8 @@ RankReport RankReporter::make(const RankOptions& options, const SequenceTable& t
       made.tokens_to_come += sequence.new_tokens_max - sequence.answered;
     }
     if (advanced_.count(ref) != 0 && !sequence.doomed) {
-      made.progress.push_back({ref, std::min(sequence.positions, sequence.total), sequence.total});
+      made.progress.push_back({ref, std::min(sequence.positions, sequence.total), sequence.total,
+                               std::min(sequence.planned(), sequence.total)});
     }
   }
   made.last_step_tokens = last_step_tokens_;

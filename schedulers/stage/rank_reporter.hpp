@@ -20,10 +20,12 @@ public:
   void advanced(const RequestRef& ref) { advanced_.insert(ref); }
   /// Slot and blocks of a sequence came back, or it is not here.
   void freed(const RequestRef& ref) { freed_.push_back(ref); }
-  void stepped(std::int64_t tokens) noexcept { last_step_tokens_ = tokens; }
-  void step_took(std::int64_t us) noexcept { last_step_us_ = us; }
+  /// A step has ended.
+  void stepped(std::int64_t tokens, std::int64_t us) noexcept {
+    last_step_tokens_ = tokens;
+    last_step_us_ = us;
+  }
 
-  std::int64_t last_step_tokens() const noexcept { return last_step_tokens_; }
   /// Something came free that no report told yet.
   bool has_news() const noexcept { return !freed_.empty(); }
   /// The last report told of something for the first time.

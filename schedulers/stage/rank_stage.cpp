@@ -1,239 +1,28 @@
 #include "schedulers/stage/rank_stage.hpp"
 
 #include "schedulers/model/rank_view.hpp"
-#include "schedulers/stage/preemption.hpp"
-#include "schedulers/stage/rank_reporter.hpp"
-#include "schedulers/stage/sequence_table.hpp"
-#include "schedulers/stage/step_composer.hpp"
+#include "schedulers/stage/rank_steps.hpp"
 #include "schedulers/stage/views.hpp"
 
 #include <algorithm>
-#include <optional>
-#include <vector>
+#include <utility>
 
 namespace troupe::sched {
-namespace {
 
-constexpr std::uint64_t kRepeatKey = 0; ///< Steps count from 1.
-
-} // namespace
-
-struct RankStage::State {
-  RankOptions options;
-  StepComposer composer;
-  RankCounts counts;
-  SequenceTable table;
-  RankReporter reporter;
-  ExpertReporter experts;
-  bool repeat_timer = false; ///< A report that only repeats what came free is under way.
-  std::uint64_t step_next = 1;
-  std::uint64_t pull_timer_step = 0; ///< Step that a pull_again timer is under way for.
-  std::optional<RunChunks> answer;   ///< To the pull of step_next.
-  std::vector<StepEntry> in_flight;  ///< Entries of the running step; empty when none runs.
-  RequestRef promised_to;            ///< A handoff that found no room and goes before new prefills.
+struct RankStage::State : RankSteps {
+  RequestRef promised_to; ///< A handoff that found no room and goes before new prefills.
   std::int64_t promised_until_us = -1;
 
-  State(const RankOptions& given, const PolicySet& set, const PolicyRegistry& registry)
-      : options(given), composer(given, set, registry), table(given.kv_blocks, given.slots),
-        experts(given.rank, given.experts) {
-    TROUPE_CHECK(given.block_tokens >= 1 && given.step_tokens_max >= 1,
-                 "a rank has blocks and steps of at least one token");
-    recount();
-  }
+  using RankSteps::RankSteps;
 
-  // -- helpers -----------------------------------------------------------------------------------
-
-  bool step_runs() const noexcept { return !in_flight.empty(); }
-  bool pulls() const noexcept { return prefills(options.role) && !step_runs() && !answer; }
   bool mine(const RankRef& rank) {
     if (rank == options.rank) return true;
     ++counts.stale_dropped;
     return false;
   }
-
   std::int64_t blocks_of(std::int64_t positions) const {
     return blocks_for(positions, options.block_tokens);
   }
-
-  void recount() {
-    counts.kv_blocks_free = table.blocks().free();
-    counts.kv_blocks_reserved = table.blocks().total() - table.blocks().free();
-    counts.slots_free = table.slots().free();
-    counts.slots_reserved = table.slots().used();
-  }
-
-  /// Snapshot to everybody who decides about this rank, and the pull when it waits for one.
-  void report(std::int64_t now_us, Effects& effects) {
-    recount();
-    RankReport made = reporter.make(options, table);
-    made.step_next = step_next;
-    made.wants_chunks = pulls();
-    if (made.wants_chunks && pull_timer_step != step_next) {
-      pull_timer_step = step_next;
-      effects.timer(TimerKind::pull_again, step_next, now_us + options.pull_again_us);
-    }
-    if (reporter.should_repeat() && !repeat_timer) {
-      repeat_timer = true;
-      effects.timer(TimerKind::pull_again, kRepeatKey, now_us + options.pull_again_us);
-    }
-    if (prefills(options.role)) effects.send(Peer::chunker, made);
-    if (decodes(options.role)) effects.send(Peer::balancer, std::move(made));
-  }
-
-  void lease(Sequence& sequence, std::int64_t lease_us, std::int64_t now_us, Effects& effects) {
-    sequence.renew(now_us + lease_us);
-    watch_lease(sequence, effects);
-  }
-
-  /// A timer for the end of the lease, unless one comes before that and looks again.
-  static void watch_lease(Sequence& sequence, Effects& effects) {
-    const std::int64_t due_us = sequence.lease_until_us;
-    if (sequence.lease_timer_us != 0 && sequence.lease_timer_us <= due_us) return;
-    sequence.lease_timer_us = due_us;
-    effects.timer(TimerKind::lease, sequence.serial, due_us);
-  }
-
-  /// Gives up a sequence and remembers to tell the others once its room is back.
-  void drop(Sequence& sequence, Effects& effects) {
-    const RequestRef ref = sequence.ref;
-    if (!table.drop(sequence)) return;
-    reporter.freed(ref);
-    effects.add(Forget{ref});
-  }
-
-  void settle(Sequence& sequence, Effects& effects) {
-    const RequestRef ref = sequence.ref;
-    if (!table.settle(sequence)) return;
-    reporter.freed(ref);
-    effects.add(Forget{ref});
-  }
-
-  /// Room came back: nobody learns of it from a step, so it is reported now. A sequence that sat
-  /// out for want of a block may go on.
-  void report_freed(std::int64_t now_us, Effects& effects) {
-    if (reporter.has_news() && !step_runs()) {
-      report(now_us, effects);
-      start_step(now_us, effects);
-    }
-    recount();
-  }
-
-  void fail(Sequence& sequence, ErrorCode code, bool retryable, std::string detail,
-            Effects& effects) {
-    effects.send(Peer::driver,
-                 Ended{sequence.ref, code, retryable, std::move(detail), options.rank});
-    drop(sequence, effects);
-  }
-
-  // -- composing a step --------------------------------------------------------------------------
-
-  void preempt(const Preempted& victim, Effects& effects) {
-    ++counts.preempted;
-    announce(victim, options.rank, composer.epoch(), effects);
-    reporter.freed(victim.ref);
-  }
-
-  /// Starts a step when there is work and, where chunks are pulled, the answer for it. An answer
-  /// that left nothing to do is used up, and the next step asked for; where all that decode wait
-  /// for blocks on their way, it is kept until those are back.
-  void start_step(std::int64_t now_us, Effects& effects) {
-    if (step_runs() || (prefills(options.role) && !answer)) return;
-    for (const Preempted& victim : make_room(table, options.block_tokens))
-      preempt(victim, effects);
-    recount();
-    const std::vector<Slice> slices =
-        answer ? true_slices(*answer, table, reporter) : std::vector<Slice>{};
-    if (slices.empty() && decoding_sequences(table, options.block_tokens).empty()) {
-      if (table.decoding() > 0) return;
-      if (answer) ++step_next;
-      if (answer || reporter.has_news()) {
-        answer.reset();
-        report(now_us, effects);
-      }
-      return;
-    }
-    answer.reset();
-    RunStep step = composer.compose(step_next, slices, table, options, now_us, effects);
-    step.expert_epoch = experts.epoch();
-    step.count_experts = experts.counts();
-    std::int64_t tokens = 0;
-    for (const StepEntry& entry : step.entries)
-      tokens += entry.count;
-    reporter.stepped(tokens);
-    counts.invalid_decisions = composer.invalid_decisions();
-    ++counts.steps;
-    in_flight = step.entries;
-    effects.add(std::move(step));
-  }
-
-  // -- the end of a step -------------------------------------------------------------------------
-
-  /// Applies one row; the token it drew goes to `tokens`.
-  void take_row(Sequence& sequence, const StepEntry& entry, const StepRow& row, Tokens& tokens,
-                std::int64_t now_us, Effects& effects) {
-    if (row.status != ErrorCode::ok) {
-      const bool lost = row.status == ErrorCode::rank_lost;
-      fail(sequence, lost ? row.status : ErrorCode::engine_failed, lost,
-           "the engine failed on this sequence: " + std::string(error_name(row.status)), effects);
-      return;
-    }
-    const std::int64_t length = entry.first_position + entry.count;
-    if (row.length != length || row.drew != entry.draw) {
-      fail(sequence, ErrorCode::engine_failed, false,
-           "the engine holds " + std::to_string(row.length) + " tokens where " +
-               std::to_string(length) + " were expected",
-           effects);
-      return;
-    }
-    sequence.positions = length;
-    if (sequence.state == SequenceState::prefilling) reporter.advanced(sequence.ref);
-    if (!entry.draw) return;
-    TokenRow token = row.token;
-    token.ref = sequence.ref;
-    token.index = sequence.answered++;
-    if (token.end == EndReason::none && sequence.answered >= sequence.new_tokens_max) {
-      token.end = EndReason::length;
-    }
-    const bool ended = token.end != EndReason::none;
-    tokens.rows.push_back(std::move(token));
-    if (ended) {
-      drop(sequence, effects);
-    } else if (sequence.state == SequenceState::prefilling) {
-      finish_prefill(sequence, now_us, effects);
-    }
-  }
-
-  void finish_prefill(Sequence& sequence, std::int64_t now_us, Effects& effects) {
-    if (decodes(options.role)) {
-      prefill_done(sequence, {}, now_us, effects);
-      return;
-    }
-    sequence.state = SequenceState::exporting;
-    sequence.engine = true;
-    effects.add(ExportSequence{sequence.ref, sequence.slot, sequence.blocks.blocks()});
-  }
-
-  void prefill_done(Sequence& sequence, std::string manifest, std::int64_t now_us,
-                    Effects& effects) {
-    sequence.state = SequenceState::finished;
-    lease(sequence, options.lease_us, now_us, effects);
-    PrefillDone done;
-    done.ref = sequence.ref;
-    done.rank = options.rank;
-    done.positions = sequence.positions;
-    done.positions_max = sequence.positions_max;
-    done.answered = sequence.answered;
-    done.new_tokens_max = sequence.new_tokens_max;
-    done.arrival_us = sequence.arrival_us;
-    done.claim = sequence.claim;
-    done.session_hash = sequence.session_hash;
-    done.lease_us = options.lease_us;
-    done.in_place = decodes(options.role);
-    done.manifest = std::move(manifest);
-    effects.send(Peer::balancer, std::move(done));
-  }
-
-  // -- handoff -----------------------------------------------------------------------------------
 
   void refuse(const RequestRef& ref, HandoffId handoff, Peer to, ErrorCode reason,
               std::int64_t now_us, Effects& effects) {
@@ -266,6 +55,14 @@ RankStage::~RankStage() = default;
 const RankCounts& RankStage::counts() const noexcept { return state_->counts; }
 
 Status RankStage::check() const { return state_->table.check(); }
+
+bool RankStage::has_work() const noexcept {
+  for (const auto& [ref, sequence] : state_->table.all()) {
+    if (sequence.decodes()) return true;
+    if (sequence.state == SequenceState::prefilling && !sequence.doomed) return true;
+  }
+  return false;
+}
 
 std::int64_t RankStage::sequences() const noexcept {
   return static_cast<std::int64_t>(state_->table.all().size());
@@ -311,16 +108,10 @@ void RankStage::on(const Assign& event, std::int64_t now_us, Effects& effects) {
     s.refuse(event.ref, {}, Peer::chunker, ErrorCode::no_room, now_us, effects);
     return;
   }
-  sequence->total = work.prefill_tokens();
-  sequence->positions_max = work.positions_max();
-  sequence->answered = answered;
-  sequence->new_tokens_max = work.new_tokens_max;
-  sequence->arrival_us = event.arrival_us;
-  sequence->claim = event.claim;
-  sequence->session_hash = event.session_hash;
-  sequence->renewed = event.lease_us > 0;
+  begin_prefill(*sequence, event);
   if (sequence->renewed) s.lease(*sequence, event.lease_us, now_us, effects);
   effects.send(Peer::chunker, Assigned{event.ref, s.options.rank});
+  if (s.step_runs()) s.start_step(now_us, effects); // Its first slice may be planned ahead.
   s.recount();
 }
 
@@ -440,42 +231,7 @@ void RankStage::on(const Release& event, std::int64_t now_us, Effects& effects) 
 }
 
 void RankStage::on(const StepDone& event, std::int64_t now_us, Effects& effects) {
-  State& s = *state_;
-  if (!s.step_runs() || event.step != s.step_next) {
-    ++s.counts.stale_dropped;
-    return;
-  }
-  const std::vector<StepEntry> entries = std::move(s.in_flight);
-  s.in_flight.clear();
-  Tokens tokens{s.options.rank, event.step, {}};
-  std::map<RequestRef, const StepRow*> rows;
-  for (const StepRow& row : event.rows)
-    rows[row.ref] = &row;
-  for (const StepEntry& entry : entries) {
-    Sequence& sequence = *s.table.find_any(entry.ref);
-    sequence.in_step = false;
-    const auto row = rows.find(entry.ref);
-    if (sequence.doomed) {
-      s.settle(sequence, effects);
-    } else if (event.code != ErrorCode::ok) {
-      s.fail(sequence, ErrorCode::engine_failed, true,
-             "the step failed: " + std::string(error_name(event.code)), effects);
-    } else if (row == rows.end()) {
-      s.fail(sequence, ErrorCode::engine_failed, false, "the step has no row for it", effects);
-    } else {
-      s.take_row(sequence, entry, *row->second, tokens, now_us, effects);
-    }
-  }
-  if (!tokens.rows.empty()) effects.send(Peer::driver, std::move(tokens));
-  if (event.code == ErrorCode::ok) {
-    s.experts.count(event.step, event.expert_epoch, event.expert_counts, now_us, effects);
-  }
-  s.counts.tokens += s.reporter.last_step_tokens();
-  s.counts.busy_us += event.compute_us;
-  s.reporter.step_took(event.compute_us);
-  ++s.step_next;
-  s.report(now_us, effects);
-  s.start_step(now_us, effects);
+  if (!state_->end_step(event, now_us, effects)) ++state_->counts.stale_dropped;
 }
 
 void RankStage::on(const Exported& event, std::int64_t now_us, Effects& effects) {
@@ -576,14 +332,8 @@ void RankStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
     return;
   }
   ++s.counts.leases_expired;
-  // Where nobody else has it, the driver must hear: it would only be missed much later.
-  if (sequence->state == SequenceState::prefilling) {
-    effects.send(Peer::driver, Ended{sequence->ref, ErrorCode::rank_lost, true,
-                                     "its prefill was not renewed in time", s.options.rank});
-  } else if (sequence->state == SequenceState::finished) {
-    effects.send(Peer::driver,
-                 Ended{sequence->ref, ErrorCode::transfer_failed, true,
-                       "no decode rank took the finished prefill over in time", s.options.rank});
+  if (auto lost = lost_with_lease(*sequence, s.options.rank)) {
+    effects.send(Peer::driver, std::move(*lost));
   }
   s.drop(*sequence, effects);
   s.report_freed(now_us, effects);

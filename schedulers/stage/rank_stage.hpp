@@ -54,6 +54,7 @@ struct StepDone {
   std::vector<StepRow> rows;               ///< As in RunStep::entries.
   ExpertEpoch expert_epoch{};              ///< Map of experts that it ran under.
   std::vector<std::int32_t> expert_counts; ///< [layers, experts] tokens, when they were wanted.
+  std::int64_t idle_us = 0; ///< That the engine stood still before it while there was work.
 };
 
 /// The answer to ExportSequence.
@@ -77,12 +78,15 @@ struct Imported {
 
 struct RankCounts {
   std::int64_t steps = 0, tokens = 0, busy_us = 0;
+  std::int64_t steps_ahead = 0; ///< Of those, planned while another one ran.
+  std::int64_t wasted_rows = 0; ///< Of steps, for sequences that had ended or were given up.
   std::int64_t stale_dropped = 0, refused = 0, invalid_decisions = 0, leases_expired = 0;
   std::int64_t preempted = 0;
   std::int64_t kv_blocks_free = 0, kv_blocks_reserved = 0, slots_free = 0, slots_reserved = 0;
 };
 
-/// Pure state machine of one rank. At most one step is in flight.
+/// Pure state machine of one rank. One step is in flight, or two where the overlap policy plans
+/// ahead; they end in order.
 class RankStage {
 public:
   RankStage(const RankOptions& options, const PolicySet& set, const PolicyRegistry& registry);
@@ -108,6 +112,8 @@ public:
   void on(const Timer& event, std::int64_t now_us, Effects& effects);
 
   const RankCounts& counts() const noexcept;
+  /// Whether a sequence waits for its next step, or is in one.
+  bool has_work() const noexcept;
   /// Sequences that hold a slot and blocks now.
   std::int64_t sequences() const noexcept;
   /// Blocks and slots agree with their owners: free + used + promised = total, one owner each.

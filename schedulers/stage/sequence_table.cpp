@@ -24,7 +24,7 @@ bool SequenceTable::drop(Sequence& sequence) {
 }
 
 bool SequenceTable::settle(Sequence& sequence) {
-  if (!sequence.doomed || sequence.in_step || sequence.engine) return false;
+  if (!sequence.doomed || sequence.in_flight > 0 || sequence.engine) return false;
   sequence.blocks.release(blocks_);
   slots_.give_back(sequence.slot);
   by_serial_.erase(sequence.serial);

@@ -39,7 +39,7 @@ struct Sequence {
   StateSlotId slot{};
   BlockTable blocks;
   std::int64_t total = 0;     ///< Tokens to prefill.
-  std::int64_t positions = 0; ///< Tokens held.
+  std::int64_t positions = 0; ///< Tokens held, as far as steps have ended.
   std::int64_t positions_max = 0;
   std::int64_t answered = 0; ///< Output tokens so far; the last one is not fed yet.
   std::int64_t new_tokens_max = 0;
@@ -53,17 +53,22 @@ struct Sequence {
   bool lease_stretched = false;    ///< Its lease was stretched since it was last renewed.
   bool renewed = false;            ///< The chunker keeps a lease on its prefill.
   std::uint64_t last_step = 0;
-  bool in_step = false; ///< The running step works on it.
-  bool engine = false;  ///< An export or import is under way.
-  bool doomed = false;  ///< Given up; freed as soon as nothing works on it.
+  std::int64_t in_flight = 0;   ///< Steps in flight that work on it.
+  std::int64_t ahead = 0;       ///< Tokens that those add to `positions`, if they go well.
+  std::int64_t draws_ahead = 0; ///< Tokens that those draw.
+  bool engine = false;          ///< An export or import is under way.
+  bool doomed = false;          ///< Given up; freed as soon as nothing works on it.
+
+  /// Tokens it holds once the steps in flight have ended: where the next one begins.
+  std::int64_t planned() const noexcept { return positions + ahead; }
 
   void renew(std::int64_t until_us) noexcept {
     lease_until_us = until_us;
     lease_stretched = false;
   }
-  /// What its lease timer decides. A rank reads no mail while its engine computes: a timer that
-  /// comes late was held up with the mail, and renewals may wait behind it, so that once, until
-  /// one comes, the lease goes on for as long as a renewal takes.
+  /// What its lease timer decides. A timer that comes late was held up with all other mail, and
+  /// renewals may wait behind it, so that once, until one comes, the lease goes on for as long as
+  /// a renewal takes.
   bool lease_goes_on(std::int64_t now_us, std::int64_t lease_us) noexcept {
     if (now_us < lease_until_us) return true;
     const bool late = lease_timer_us != 0 && now_us > lease_timer_us;
@@ -78,7 +83,8 @@ struct Sequence {
   bool preemptible() const noexcept {
     const bool ours = state == SequenceState::prefilling || state == SequenceState::decoding ||
                       state == SequenceState::finished;
-    return ours && claim.reservation == Reservation::expected && !doomed && !in_step && !engine;
+    return ours && claim.reservation == Reservation::expected && !doomed && in_flight == 0 &&
+           !engine;
   }
   bool leased() const noexcept {
     if (state == SequenceState::prefilling) return renewed;

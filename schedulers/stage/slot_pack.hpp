@@ -62,7 +62,7 @@ private:
 using DriverSlots = SlotPack<AdmissionQuestion, ChunkerQuestion>;
 using PrefillSlots = SlotPack<QueueQuestion, RouterQuestion, ChunkerQuestion>;
 using DecodeSlots = SlotPack<HandoffQuestion, BalancerQuestion>;
-using RankSlots = SlotPack<StepQuestion>;
+using RankSlots = SlotPack<StepQuestion, OverlapQuestion>;
 using ExpertSlots = SlotPack<ExpertQuestion>;
 
 } // namespace troupe::sched

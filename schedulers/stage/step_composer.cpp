@@ -2,6 +2,7 @@
 
 #include "schedulers/model/rank_view.hpp"
 #include "schedulers/stage/preemption.hpp"
+#include "schedulers/stage/step_flights.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -14,15 +15,15 @@ namespace {
 
 StepEntry entry_of(Sequence& sequence, std::int64_t tokens, std::uint64_t step,
                    std::int64_t block_tokens, SequenceTable& table) {
-  const std::int64_t end = sequence.positions + tokens;
+  const std::int64_t end = sequence.planned() + tokens;
   table.grow(sequence, end, block_tokens);
-  sequence.in_step = true;
-  sequence.last_step = step;
-  StepEntry entry{sequence.ref, sequence.slot, sequence.positions, tokens, false, {}};
+  StepEntry entry{sequence.ref, sequence.slot, sequence.planned(), tokens, false, {}};
   entry.draw = sequence.state == SequenceState::decoding || end == sequence.total;
+  entry.follows = sequence.in_flight > 0;
   const auto& blocks = sequence.blocks.blocks();
   const auto count = static_cast<std::ptrdiff_t>(blocks_for(end, block_tokens));
   entry.blocks.assign(blocks.begin(), blocks.begin() + count);
+  join_step(sequence, entry, step);
   return entry;
 }
 
@@ -38,8 +39,8 @@ std::vector<Slice> true_slices(const RunChunks& answer, SequenceTable& table,
     if (sequence == nullptr) continue;
     reporter.advanced(slice.ref);
     if (sequence->state != SequenceState::prefilling) continue;
-    const bool fits = slice.first == sequence->positions && slice.count >= 1 &&
-                      slice.count <= sequence->total - sequence->positions;
+    const bool fits = slice.first == sequence->planned() && slice.count >= 1 &&
+                      slice.count <= sequence->total - sequence->planned();
     if (fits && seen.insert(slice.ref).second) valid.push_back(slice);
   }
   return valid;
@@ -49,7 +50,7 @@ std::vector<const Sequence*> decoding_sequences(const SequenceTable& table,
                                                 std::int64_t block_tokens) {
   std::vector<const Sequence*> list;
   for (const auto& [ref, sequence] : table.all()) {
-    if (sequence.decodes() && has_next_block(sequence, block_tokens)) list.push_back(&sequence);
+    if (wants_token(sequence) && has_next_block(sequence, block_tokens)) list.push_back(&sequence);
   }
   std::sort(list.begin(), list.end(), [](const Sequence* a, const Sequence* b) {
     return std::tie(a->last_step, a->serial) < std::tie(b->last_step, b->serial);
@@ -57,19 +58,37 @@ std::vector<const Sequence*> decoding_sequences(const SequenceTable& table,
   return list;
 }
 
+QuestionContext StepComposer::context(const RankOptions& options, std::int64_t now_us) {
+  QuestionContext made;
+  made.now_us = now_us;
+  made.seed = rng_.bits();
+  made.cost_model = options.cost_model;
+  made.block_tokens = options.block_tokens;
+  return made;
+}
+
+bool StepComposer::plans_ahead(const OverlapView& view, const RankOptions& options,
+                               std::int64_t now_us, Effects& effects) {
+  const auto answered =
+      slots_.decide(OverlapQuestion{context(options, now_us), view}, invalid_, effects);
+  const bool now = answered.decision().value->plan_now;
+  Record made = slots_->of<OverlapQuestion>().record(answered);
+  made.rank = options.rank;
+  made.value = now ? 1 : 0;
+  effects.add(std::move(made));
+  return now;
+}
+
 RunStep StepComposer::compose(std::uint64_t number, const std::vector<Slice>& slices,
                               SequenceTable& table, const RankOptions& options, std::int64_t now_us,
                               Effects& effects) {
   StepQuestion question;
-  question.context.now_us = now_us;
-  question.context.seed = rng_.bits();
-  question.context.cost_model = options.cost_model;
-  question.context.block_tokens = options.block_tokens;
+  question.context = context(options, now_us);
   question.step_tokens_max = options.step_tokens_max;
   for (const Slice& slice : slices)
     question.slices.push_back({slice.ref, slice.first, slice.count});
   for (const Sequence* sequence : decoding_sequences(table, options.block_tokens)) {
-    question.decodes.push_back({sequence->ref, sequence->positions});
+    question.decodes.push_back({sequence->ref, sequence->planned()});
   }
   const auto answered = slots_.decide(std::move(question), invalid_, effects);
   const StepDecision& decision = *answered.decision().value;

@@ -1,4 +1,5 @@
-// Turns slices on offer and decoding sequences into one engine step, by the step policy.
+// Turns slices on offer and decoding sequences into one engine step, by the step policy, and asks
+// the overlap policy whether to do so while another one runs.
 
 #pragma once
 
@@ -24,11 +25,17 @@ public:
   RunStep compose(std::uint64_t number, const std::vector<Slice>& slices, SequenceTable& table,
                   const RankOptions& options, std::int64_t now_us, Effects& effects);
 
+  /// Whether the next step is planned now, while one runs. The record goes to `effects`.
+  bool plans_ahead(const OverlapView& view, const RankOptions& options, std::int64_t now_us,
+                   Effects& effects);
+
   SlotDesk<RankSlots>& slots() noexcept { return slots_; }
   PolicyEpoch epoch() const noexcept { return slots_.epoch(); }
   std::int64_t invalid_decisions() const noexcept { return invalid_; }
 
 private:
+  QuestionContext context(const RankOptions& options, std::int64_t now_us);
+
   SlotDesk<RankSlots> slots_;
   Rng rng_;
   std::int64_t invalid_ = 0;
@@ -38,7 +45,7 @@ private:
 std::vector<Slice> true_slices(const RunChunks& answer, SequenceTable& table,
                                RankReporter& reporter);
 
-/// Sequences that decode and have the block of their next token, the one that waited longest first.
+/// Sequences that want a token and have the block for it, the one that waited longest first.
 std::vector<const Sequence*> decoding_sequences(const SequenceTable& table,
                                                 std::int64_t block_tokens);
 

@@ -40,6 +40,7 @@ void SupervisorStage::on(const RankStarted& event, std::int64_t /*now_us*/, Effe
   if (event.code == ErrorCode::ok) {
     entry->life = Life::up;
     entry->begun = 0;
+    entry->lane_begun = 0;
     entry->silent_us = 0;
     return;
   }
@@ -59,8 +60,10 @@ void SupervisorStage::on(const Heartbeat& event, std::int64_t /*now_us*/, Effect
 
 void SupervisorStage::look_at(Entry& entry, const RankBeat& beat, const Heartbeat& event,
                               Effects& effects) {
-  const bool same_work = beat.works && beat.begun == entry.begun;
+  const bool same_work = (beat.works && beat.begun == entry.begun) ||
+                         (beat.lane_works && beat.lane_begun == entry.lane_begun);
   entry.begun = beat.begun;
+  entry.lane_begun = beat.lane_begun;
   entry.silent_us = same_work ? entry.silent_us + options_.heartbeat_us : 0;
   if (entry.silent_us < options_.silence_us_max) return;
   std::string why =

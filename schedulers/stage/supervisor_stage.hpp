@@ -30,11 +30,13 @@ struct SupervisorOptions {
   std::int64_t silence_us_max = 600'000'000;
 };
 
-/// One life at a heartbeat.
+/// One life at a heartbeat: its actor, and the lane of its engine.
 struct RankBeat {
   RankRef rank;
   std::uint64_t begun = 0; ///< Pieces of work it began.
   bool works = false;      ///< The last one has not ended.
+  std::uint64_t lane_begun = 0;
+  bool lane_works = false;
 };
 
 struct Heartbeat {
@@ -87,7 +89,8 @@ private:
     RankRef ref;
     Life life = Life::up;
     std::int64_t restarts = 0;
-    std::uint64_t begun = 0; ///< At the last heartbeat.
+    std::uint64_t begun = 0; ///< At the last heartbeat; the next one too.
+    std::uint64_t lane_begun = 0;
     std::int64_t silent_us = 0;
     std::string why; ///< Of its last loss.
   };

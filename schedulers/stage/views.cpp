@@ -3,6 +3,9 @@
 #include "schedulers/core/hash.hpp"
 #include "schedulers/core/rng.hpp"
 #include "schedulers/stage/rank_stage.hpp"
+#include "schedulers/stage/sequence_table.hpp"
+
+#include <utility>
 
 namespace troupe::sched {
 
@@ -63,6 +66,48 @@ RequestView view_of(const PrefillDone& message) {
 }
 
 RequestView view_of(const Reserve& message) { return view_with_lengths(message); }
+
+PrefillDone prefill_done_of(const Sequence& sequence, const RankOptions& options,
+                            std::string manifest) {
+  PrefillDone done;
+  done.ref = sequence.ref;
+  done.rank = options.rank;
+  done.positions = sequence.positions;
+  done.positions_max = sequence.positions_max;
+  done.answered = sequence.answered;
+  done.new_tokens_max = sequence.new_tokens_max;
+  done.arrival_us = sequence.arrival_us;
+  done.claim = sequence.claim;
+  done.session_hash = sequence.session_hash;
+  done.lease_us = options.lease_us;
+  done.in_place = decodes(options.role);
+  done.manifest = std::move(manifest);
+  return done;
+}
+
+void begin_prefill(Sequence& sequence, const Assign& message) {
+  const Work& work = message.work;
+  sequence.total = work.prefill_tokens();
+  sequence.positions_max = work.positions_max();
+  sequence.answered = static_cast<std::int64_t>(work.answered.size());
+  sequence.new_tokens_max = work.new_tokens_max;
+  sequence.arrival_us = message.arrival_us;
+  sequence.claim = message.claim;
+  sequence.session_hash = message.session_hash;
+  sequence.renewed = message.lease_us > 0;
+}
+
+std::optional<Ended> lost_with_lease(const Sequence& sequence, RankRef rank) {
+  if (sequence.state == SequenceState::prefilling) {
+    return Ended{sequence.ref, ErrorCode::rank_lost, true, "its prefill was not renewed in time",
+                 rank};
+  }
+  if (sequence.state == SequenceState::finished) {
+    return Ended{sequence.ref, ErrorCode::transfer_failed, true,
+                 "no decode rank took the finished prefill over in time", rank};
+  }
+  return std::nullopt;
+}
 
 RankUp rank_up(const RankOptions& options) {
   return {options.rank,

@@ -44,6 +44,10 @@ void fill(RandomEntries& random, sched::StepDecision& answer) {
   fill(random, answer.slices);
 }
 
+void fill(RandomEntries& random, sched::OverlapPlan& answer) {
+  answer = {random.one_in(2), random.count(9), random.one_in(2)};
+}
+
 template <class Question>
 sched::Asked asked(RandomEntries& random) {
   auto made = std::make_shared<sched::AskedOf<Question>>();
@@ -65,7 +69,7 @@ sched::Asked asked(RandomEntries& random) {
 }
 
 sched::Asked any_asked(RandomEntries& random, std::uint64_t kind) {
-  switch (kind % 7) {
+  switch (kind % 8) {
   case 0:
     return asked<sched::AdmissionQuestion>(random);
   case 1:
@@ -78,8 +82,10 @@ sched::Asked any_asked(RandomEntries& random, std::uint64_t kind) {
     return asked<sched::HandoffQuestion>(random);
   case 5:
     return asked<sched::BalancerQuestion>(random);
-  default:
+  case 6:
     return asked<sched::StepQuestion>(random);
+  default:
+    return asked<sched::OverlapQuestion>(random);
   }
 }
 

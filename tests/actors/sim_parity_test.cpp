@@ -81,13 +81,14 @@ void note(ActorRun& run, const sched::Event& event, std::int64_t now_us) {
   }
 }
 
-ActorRun run_actors(const app::SystemConfig& config, int count) {
+ActorRun run_actors(const app::SystemConfig& config, int count, const sched::PolicySet& policies) {
   std::string name = (fs::temp_directory_path() / "troupe-parity-XXXXXX").string();
   const fs::path folder = mkdtemp(name.data());
   ActorRun run;
   {
     DeterministicSystem::Options options;
     options.config = config;
+    options.policies = policies;
     options.inflight_max = 256;
     options.ledger_directory = folder.string();
     options.tap = [&](const std::string& stage, const sched::Event& event, std::int64_t now_us) {
@@ -146,10 +147,15 @@ sim::SimOptions sim_options(const app::SystemConfig& config) {
   return options;
 }
 
-void expect_parity(const app::SystemConfig& config, int count) {
-  const ActorRun actors = run_actors(config, count);
+void expect_parity(const app::SystemConfig& config, int count,
+                   const std::string& overlap = "serial") {
+  sched::PolicySet policies;
+  policies.kinds["overlap"].policy = overlap;
+  const ActorRun actors = run_actors(config, count, policies);
   ASSERT_EQ(actors.requests.size(), static_cast<std::size_t>(count));
-  sim::Simulator simulator(sim_options(config), actors.requests);
+  sim::SimOptions options = sim_options(config);
+  options.policies = policies;
+  sim::Simulator simulator(options, actors.requests);
   ASSERT_TRUE(simulator.run(100'000'000'000, 0)) << simulator.problem();
   std::vector<std::string> decisions;
   for (const sim::TimedRecord& one : simulator.records())
@@ -171,6 +177,12 @@ TEST(SimParity, SplitRanksDecideTheSame) { expect_parity(tight_config(2, 3, 0), 
 TEST(SimParity, RanksOfBothRolesDecideTheSame) { expect_parity(tight_config(0, 0, 2), 80); }
 
 TEST(SimParity, MixedRolesDecideTheSame) { expect_parity(tight_config(1, 1, 1), 80); }
+
+TEST(SimParity, OneStepAheadDecidesTheSame) {
+  expect_parity(tight_config(2, 3, 0), 80, "one_ahead");
+  expect_parity(tight_config(0, 0, 2), 80, "one_ahead");
+  expect_parity(tight_config(1, 1, 1), 80, "one_ahead");
+}
 
 } // namespace
 } // namespace troupe::test

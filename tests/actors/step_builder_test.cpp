@@ -36,9 +36,12 @@ struct Step {
 
 TEST(StepBuilder, LaysSequencesOneAfterTheOther) {
   const Step step;
-  engine::StepPlan plan;
-  plan.tokens = {77}; // What an earlier step left must go.
-  build_plan(step.run, step.log, plan);
+  PlannedStep planned;
+  planned.plan.tokens = {77}; // What an earlier step left must go.
+  planned.follows = {5};
+  build_plan(step.run, step.log, planned);
+  const engine::StepPlan& plan = planned.plan;
+  EXPECT_TRUE(planned.follows.empty());
   EXPECT_EQ(plan.step, 9U);
   EXPECT_EQ(plan.tokens, (std::vector<std::int32_t>{11, 12, 30}));
   EXPECT_EQ(plan.block_table, (std::vector<KvBlockId>{KvBlockId{3}, KvBlockId{5}, KvBlockId{6}}));
@@ -48,6 +51,49 @@ TEST(StepBuilder, LaysSequencesOneAfterTheOther) {
   EXPECT_EQ(plan.sampling[0].output_position, 1);
   EXPECT_EQ(plan.sampling[0].seed, 5U);
   EXPECT_EQ(plan.suppressed_ids, (std::vector<std::int32_t>{1})); // Below the minimum of 4.
+}
+
+// The next step is planned before step 9 has drawn: request 2 feeds what that draws at position 3,
+// and its draw is number 2 of the answer.
+TEST(StepBuilder, LeavesTheTokenOpenThatTheStepBeforeDraws) {
+  const Step step;
+  sched::RunStep next;
+  next.step = 10;
+  next.entries.push_back({kDecode, StateSlotId{4}, 3, 1, true, {KvBlockId{5}}, true});
+  next.entries.push_back({kPrefill, StateSlotId{0}, 3, 1, true, {KvBlockId{3}}, true});
+  PlannedStep planned;
+  build_plan(next, step.log, planned);
+  EXPECT_EQ(planned.plan.tokens, (std::vector<std::int32_t>{kOpenToken, 13}));
+  EXPECT_EQ(planned.follows, (std::vector<std::int32_t>{0, 1}));
+  EXPECT_EQ(planned.plan.sampling[0].output_position, 2);
+  EXPECT_EQ(planned.plan.sampling[1].output_position, 0);
+}
+
+// The minimum of answered tokens counts the one that is still to be drawn.
+TEST(StepBuilder, AnOpenTokenCountsForTheMinimum) {
+  Step step;
+  SequenceLog log = *step.log.find(kDecode);
+  log.work.sampling.new_tokens_min = 2;
+  step.log.put(kDecode, log);
+  sched::RunStep next;
+  next.entries.push_back({kDecode, StateSlotId{4}, 3, 1, true, {KvBlockId{5}}, true});
+  PlannedStep planned;
+  build_plan(next, step.log, planned);
+  EXPECT_TRUE(planned.plan.suppressed_ids.empty());
+}
+
+TEST(StepBuilder, AfterItsEndASequenceDrawsNothing) {
+  Step step;
+  engine::StepResult result;
+  result.status = {ErrorCode::ok, ErrorCode::ok};
+  result.length = {3, 3};
+  result.sampled = {-1, 1}; // Ends the answer.
+  result.logprob_bits = {0, 0};
+  result.top_of = {{0, 0}, {0, 0}};
+  EXPECT_EQ(take_result(step.run, result, step.log).rows[1].token.end, sched::EndReason::eos);
+  result.sampled = {-1, 31};
+  EXPECT_FALSE(take_result(step.run, result, step.log).rows[1].drew);
+  EXPECT_EQ(step.log.find(kDecode)->drawn, (std::vector<std::int32_t>{30, 1}));
 }
 
 TEST(StepBuilder, TakesResultsIntoTheLog) {

@@ -57,11 +57,11 @@ TEST(TokenLog, EndAndStopIdsAreSuppressedUntilTheMinimum) {
   minimum.work.sampling.new_tokens_min = 2;
   log.put(kRef, minimum);
   std::vector<std::int32_t> ids;
-  log.suppressed(*log.find(kRef), ids);
+  log.suppressed(*log.find(kRef), log.find(kRef)->answered(), ids);
   EXPECT_EQ(ids, (std::vector<std::int32_t>{1, 2, 99}));
   log.draw(kRef, 30); // The second answered token.
   ids.clear();
-  log.suppressed(*log.find(kRef), ids);
+  log.suppressed(*log.find(kRef), log.find(kRef)->answered(), ids);
   EXPECT_TRUE(ids.empty());
 }
 

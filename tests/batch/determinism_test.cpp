@@ -1,5 +1,6 @@
 // Answers do not depend on how they were scheduled: step budgets, sequences per rank, ranks and
-// roles, order of arrival and threads give the same tokens and the same log-probability bits.
+// roles, order of arrival, threads, and whether steps are planned ahead give the same tokens and
+// the same log-probability bits.
 
 #include "tests/support/eval_requests.hpp"
 #include "tests/support/rank_groups.hpp"
@@ -28,11 +29,12 @@ struct Combination {
   std::size_t ranks = 0;
   bool reversed = false;
   std::int64_t threads = 1;
+  bool ahead = false; ///< The overlap policy is one_ahead, else serial.
 
   std::string text() const {
-    return fmt::format("step tokens {}, sequences {}, {}, {}, threads {}", kStepTokens[step_tokens],
-                       kSequences[sequences], kRanks[ranks], reversed ? "reversed" : "in order",
-                       threads);
+    return fmt::format("step tokens {}, sequences {}, {}, {}, threads {}, {}",
+                       kStepTokens[step_tokens], kSequences[sequences], kRanks[ranks],
+                       reversed ? "reversed" : "in order", threads, ahead ? "one ahead" : "serial");
   }
 };
 
@@ -62,7 +64,9 @@ app::SystemConfig config_of(const Combination& c) {
 std::vector<std::string> answers(const Combination& c) {
   std::vector<Request> all = requests();
   if (c.reversed) std::reverse(all.begin(), all.end());
-  const LiveRun run = run_live(config_of(c), all);
+  LiveOptions extra;
+  extra.policies.kinds["overlap"].policy = c.ahead ? "one_ahead" : "serial";
+  const LiveRun run = run_live(config_of(c), all, extra);
   EXPECT_TRUE(run.state.complete) << c.text();
   EXPECT_EQ(run.failed, 0) << c.text();
   EXPECT_EQ(run.kv_blocks_held, 0) << c.text();
@@ -95,14 +99,17 @@ TEST(Determinism, CoveringArray) {
   std::vector<Combination> rows;
   for (std::size_t a = 0; a < kStepTokens.size(); ++a) {
     for (std::size_t b = 0; b < kSequences.size(); ++b) {
-      rows.push_back(
-          {a, b, (a + b) % 3, (a + b) % 2 == 1, 1 + static_cast<std::int64_t>((a / 2 + b) % 2)});
+      rows.push_back({a, b, (a + b) % 3, (a + b) % 2 == 1,
+                      1 + static_cast<std::int64_t>((a / 2 + b) % 2),
+                      (a / 2 + a + b / 2) % 2 == 0});
     }
   }
-  rows.push_back({0, 2, 2, true, 2});
-  rows.push_back({3, 0, 2, false, 2});
-  rows.push_back({2, 2, 0, true, 2});
-  rows.push_back({1, 1, 1, false, 1});
+  rows.push_back({0, 2, 2, true, 2, true});
+  rows.push_back({3, 0, 2, false, 2, true});
+  rows.push_back({2, 2, 0, true, 2, false});
+  rows.push_back({1, 1, 1, false, 1, true});
+  for (std::size_t ranks = 0; ranks < kRanks.size(); ++ranks)
+    rows.push_back({3, 2, ranks, false, 1, true}); // As the reference but for this.
   for (const Combination& c : rows)
     compare(c);
 }
@@ -112,8 +119,10 @@ TEST(DeterminismSlow, EveryCombination) {
     for (std::size_t b = 0; b < kSequences.size(); ++b) {
       for (std::size_t r = 0; r < kRanks.size(); ++r) {
         for (const bool reversed : {false, true}) {
-          for (const std::int64_t threads : {1, 2})
-            compare({a, b, r, reversed, threads});
+          for (const std::int64_t threads : {1, 2}) {
+            compare({a, b, r, reversed, threads, false});
+            compare({a, b, r, reversed, threads, true});
+          }
         }
       }
     }

@@ -175,6 +175,15 @@ public:
     q.step_tokens_max = 1 + count_tame(500);
   }
 
+  void fill(sched::OverlapQuestion& q) {
+    q.context = context();
+    for (std::int64_t* field : {&q.view.device_ps, &q.view.host_ps, &q.view.sequences,
+                                &q.view.constrained, &q.view.arrivals, &q.view.drafts,
+                                &q.view.blocks_most, &q.view.blocks_free, &q.view.blocks_retiring})
+      *field = count(90);
+    q.view.plans_held = count(2);
+  }
+
   template <class Question>
   Question question() {
     Question out;

@@ -3,7 +3,6 @@
 
 #include "schedulers/core/rng.hpp"
 #include "schedulers/policy/draft_length_policy.hpp"
-#include "schedulers/policy/overlap_policy.hpp"
 #include "schedulers/policy/retention_policy.hpp"
 #include "schedulers/policy/vision_balancer.hpp"
 #include "schedulers/registry/policy_registry.hpp"
@@ -77,23 +76,6 @@ TEST(KindsWithoutStage, DraftLength) {
     ASSERT_TRUE(validate(a, query).ok());
     ASSERT_EQ(a.value->lengths, b.value->lengths);
     ASSERT_EQ(survivals, frozen);
-  });
-}
-
-TEST(KindsWithoutStage, Overlap) {
-  each<OverlapPolicy>("overlap", [](auto& one, auto& two, Rng& rng) {
-    OverlapView view;
-    view.device_ps = some(rng, 1000);
-    view.host_ps = some(rng, 1000);
-    view.plans_held = some(rng, 4);
-    view.sequences = some(rng, 3);
-    view.arrivals = some(rng, 2);
-    view.drafts = some(rng, 6);
-    view.blocks_most = some(rng, 10);
-    view.blocks_free = some(rng, 10);
-    const auto a = one.plan(view, {});
-    ASSERT_TRUE(validate(a, view).ok());
-    ASSERT_EQ(a.value->plan_now, two.plan(view, {}).value->plan_now);
   });
 }
 

@@ -23,8 +23,8 @@ PolicySet set_of(const std::string& kind, const std::string& policy) {
 TEST(PolicyRegistry, EveryKindHasADefaultAndBuildsAllItsPolicies) {
   const PolicyRegistry registry = builtins();
   const std::set<std::string> kinds = {
-      "admission", "queue",           "prefill_router", "prefill_chunker",
-      "handoff",   "decode_balancer", "step",           "expert_placement"};
+      "admission",       "queue", "prefill_router", "prefill_chunker", "handoff",
+      "decode_balancer", "step",  "overlap",        "expert_placement"};
   EXPECT_EQ(registry.kinds(), kinds);
   for (const std::string& kind : kinds) {
     EXPECT_GE(registry.names(kind).size(), 2U) << kind;
@@ -40,12 +40,13 @@ TEST(PolicyRegistry, EveryKindHasADefaultAndBuildsAllItsPolicies) {
   EXPECT_EQ(registry.default_name("handoff"), "whole");
   EXPECT_EQ(registry.default_name("decode_balancer"), "count_and_kv");
   EXPECT_EQ(registry.default_name("step"), "decode_first");
+  EXPECT_EQ(registry.default_name("overlap"), "serial");
   EXPECT_EQ(registry.default_name("expert_placement"), "incremental");
 }
 
 TEST(PolicyRegistry, KindsWithoutAStageBuildButCannotBeNamedInAPolicyFile) {
   const PolicyRegistry registry = builtins();
-  const std::set<std::string> kinds = {"draft_length", "overlap", "retention", "vision_balancer"};
+  const std::set<std::string> kinds = {"draft_length", "retention", "vision_balancer"};
   EXPECT_EQ(registry.kinds_without_stage(), kinds);
   for (const std::string& kind : kinds) {
     EXPECT_GE(registry.names(kind).size(), 2U) << kind;
@@ -55,7 +56,6 @@ TEST(PolicyRegistry, KindsWithoutAStageBuildButCannotBeNamedInAPolicyFile) {
       EXPECT_EQ(registry.check(set_of(kind, name)).error().code, ErrorCode::unknown_key) << kind;
     }
   }
-  EXPECT_EQ(registry.default_name("overlap"), "one_ahead");
   EXPECT_EQ(registry.default_name("draft_length"), "by_load");
   EXPECT_EQ(registry.default_name("retention"), "by_class");
   EXPECT_EQ(registry.default_name("vision_balancer"), "least_cost");

@@ -17,7 +17,7 @@ using test::RandomEntries;
 
 const std::vector<std::string> kKinds = {"admission", "queue",           "prefill_router",
                                          "handoff",   "decode_balancer", "prefill_chunker",
-                                         "step"};
+                                         "step",      "overlap"};
 
 PolicyRegistry& registry() {
   static PolicyRegistry made = [] {
@@ -93,6 +93,7 @@ void for_kind(const std::string& kind, Run run) {
   if (kind == "handoff") run(static_cast<HandoffQuestion*>(nullptr));
   if (kind == "decode_balancer") run(static_cast<BalancerQuestion*>(nullptr));
   if (kind == "step") run(static_cast<StepQuestion*>(nullptr));
+  if (kind == "overlap") run(static_cast<OverlapQuestion*>(nullptr));
 }
 
 std::vector<LedgerEntry> record(const PolicySet& set, const std::string& kind, int count,

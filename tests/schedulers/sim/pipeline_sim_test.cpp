@@ -55,6 +55,7 @@ Scenario small_cluster(std::uint64_t seed) {
       {"handoff", {"whole", "paced"}},
       {"decode_balancer", {"count_and_kv", "least_count", "least_kv", "lexicographic_iqr"}},
       {"step", {"decode_first", "prefill_first"}},
+      {"overlap", {"serial", "one_ahead"}},
   };
   return scenario;
 }

@@ -61,7 +61,8 @@ Scenario tight_cluster(std::uint64_t seed) {
   scenario.limits.preemptions_max = {0, 4};
   scenario.limits.no_progress_us = 60'000'000;
   scenario.drawn_policies = {{"queue", {"fcfs", "sjf", "weighted_fair"}},
-                             {"step", {"decode_first", "prefill_first"}}};
+                             {"step", {"decode_first", "prefill_first"}},
+                             {"overlap", {"serial", "one_ahead"}}};
   return scenario;
 }
 

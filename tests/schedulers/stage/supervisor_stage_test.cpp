@@ -51,6 +51,21 @@ private:
   SupervisorStage stage_;
 };
 
+// The actor answers while the lane of its engine hangs: events of the one are no life of the other.
+TEST(SupervisorStage, ALaneThatHangsIsStuckHoweverLivelyItsActorIs) {
+  SupervisorBench supervisor;
+  const auto beat = [&](std::uint64_t actor, std::uint64_t lane) {
+    supervisor.on(Heartbeat{{{rank_ref(0), actor, false, lane, true}}, 1 << 20});
+    return supervisor.counts().abandoned;
+  };
+  for (std::uint64_t n = 1; n <= 20; ++n)
+    ASSERT_EQ(beat(n, n), 0) << "every beat another step";
+  for (std::uint64_t n = 21; n <= 24; ++n)
+    ASSERT_EQ(beat(n, 20), 0);
+  EXPECT_EQ(beat(25, 20), 1);
+  EXPECT_EQ(supervisor.starts().size(), 1U);
+}
+
 TEST(SupervisorStage, ALostRankIsToldToAllThenStartedAgain) {
   SupervisorBench supervisor;
   supervisor.ended(0, 1);
