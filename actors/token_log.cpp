@@ -23,15 +23,31 @@ std::int32_t SequenceLog::token_at(std::int64_t position) const {
   return drawn[at - work.answered.size()];
 }
 
-const SequenceLog* TokenLog::find(RequestRef ref) const {
-  const auto found = sequences_.find(ref);
-  return found == sequences_.end() ? nullptr : &found->second;
+void TokenLog::put(RequestRef ref, SequenceLog log) {
+  sequences_[ref] = std::move(log);
+  if (2 * sequences_.size() > seen_.size()) seen_.assign(4 * seen_.size(), {});
 }
 
-sched::EndReason TokenLog::draw(RequestRef ref, std::int32_t token) {
+void TokenLog::forget(RequestRef ref) {
+  if (Seen& kept = seen(ref); kept.ref == ref) kept = {};
+  sequences_.erase(ref);
+}
+
+SequenceLog* TokenLog::look(const RequestRef& ref) const {
+  Seen& kept = seen(ref);
+  if (kept.log != nullptr && kept.ref == ref) return kept.log;
   const auto found = sequences_.find(ref);
-  TROUPE_CHECK(found != sequences_.end(), "a token of an unknown sequence");
-  SequenceLog& log = found->second;
+  if (found == sequences_.end()) return nullptr;
+  kept = {ref, const_cast<SequenceLog*>(&found->second)};
+  return kept.log;
+}
+
+const SequenceLog* TokenLog::find(RequestRef ref) const { return look(ref); }
+
+sched::EndReason TokenLog::draw(RequestRef ref, std::int32_t token) {
+  SequenceLog* known = look(ref);
+  TROUPE_CHECK(known != nullptr, "a token of an unknown sequence");
+  SequenceLog& log = *known;
   log.drawn.push_back(token);
   if (!log.work.sampling.ignore_eos && contains(eos_ids_, token)) return sched::EndReason::eos;
   if (contains(log.work.stop_ids, token)) return sched::EndReason::stop_id;

@@ -16,8 +16,8 @@ bool earlier(const Sequence& a, const Sequence& b) {
 /// Decoding sequences without a block for their next token, earliest request first.
 std::vector<RequestRef> needy(const SequenceTable& table, std::int64_t block_tokens) {
   std::vector<const Sequence*> list;
-  for (const auto& [ref, sequence] : table.all()) {
-    if (sequence.decodes() && !has_next_block(sequence, block_tokens)) list.push_back(&sequence);
+  for (const Sequence* sequence : table.by_serial()) {
+    if (sequence->decodes() && !has_next_block(*sequence, block_tokens)) list.push_back(sequence);
   }
   std::sort(list.begin(), list.end(),
             [](const Sequence* a, const Sequence* b) { return earlier(*a, *b); });

@@ -143,7 +143,7 @@ struct RankStage::State {
     recount();
     const std::vector<Slice> slices =
         answer ? true_slices(*answer, table, reporter) : std::vector<Slice>{};
-    if (slices.empty() && decoding_sequences(table, options.block_tokens).empty()) {
+    if (slices.empty() && !any_decodes(table, options.block_tokens)) {
       if (table.decoding() > 0) return;
       if (answer) ++step_next;
       if (answer || reporter.has_news()) {
@@ -448,22 +448,21 @@ void RankStage::on(const StepDone& event, std::int64_t now_us, Effects& effects)
   const std::vector<StepEntry> entries = std::move(s.in_flight);
   s.in_flight.clear();
   Tokens tokens{s.options.rank, event.step, {}};
-  std::map<RequestRef, const StepRow*> rows;
-  for (const StepRow& row : event.rows)
-    rows[row.ref] = &row;
-  for (const StepEntry& entry : entries) {
+  tokens.rows.reserve(entries.size());
+  for (std::size_t i = 0; i < entries.size(); ++i) {
+    const StepEntry& entry = entries[i];
     Sequence& sequence = *s.table.find_any(entry.ref);
     sequence.in_step = false;
-    const auto row = rows.find(entry.ref);
+    const StepRow* row = row_of(event, i, entry.ref);
     if (sequence.doomed) {
       s.settle(sequence, effects);
     } else if (event.code != ErrorCode::ok) {
       s.fail(sequence, ErrorCode::engine_failed, true,
              "the step failed: " + std::string(error_name(event.code)), effects);
-    } else if (row == rows.end()) {
+    } else if (row == nullptr) {
       s.fail(sequence, ErrorCode::engine_failed, false, "the step has no row for it", effects);
     } else {
-      s.take_row(sequence, entry, *row->second, tokens, now_us, effects);
+      s.take_row(sequence, entry, *row, tokens, now_us, effects);
     }
   }
   if (!tokens.rows.empty()) effects.send(Peer::driver, std::move(tokens));
