@@ -29,9 +29,10 @@ struct PluginLoader::State {
   explicit State(PluginLoaderOptions given) : options(std::move(given)) {}
 
   PluginLoaderOptions options;
-  std::mutex mutex; ///< Of all below; held while a child looks.
-  std::map<std::string, std::weak_ptr<const PluginLibrary>> by_digest;
+  std::mutex looking; ///< Taken first. One child looks at a time, and what it finds is loaded once.
   std::set<std::string> passed;
+  std::mutex mutex; ///< Of what is in memory: whoever asks for that waits for nobody.
+  std::map<std::string, std::weak_ptr<const PluginLibrary>> by_digest;
 
   Result<LibraryPtr> open(const LibrarySpec& spec);
   Status look(const LibraryFile& file, const LibrarySpec& spec, const PreflightPolicy& policy);
@@ -46,11 +47,12 @@ private:
 };
 
 LibraryPtr PluginLoader::State::in_memory(const std::string& digest) {
+  const std::lock_guard lock(mutex);
   const auto found = by_digest.find(digest);
   return found == by_digest.end() ? nullptr : found->second.lock();
 }
 
-/// @pre the mutex is held
+/// @pre `looking` is held
 Status PluginLoader::State::look(const LibraryFile& file, const LibrarySpec& spec,
                                  const PreflightPolicy& policy) {
   if (!options.preflight) return {};
@@ -66,10 +68,10 @@ Status PluginLoader::State::look(const LibraryFile& file, const LibrarySpec& spe
 }
 
 Result<LibraryPtr> PluginLoader::State::open(const LibrarySpec& spec) {
-  const std::lock_guard lock(mutex);
   if (!spec.digest.empty()) {
     if (LibraryPtr library = in_memory(spec.digest)) return library;
   }
+  const std::lock_guard one(looking);
   auto file = read_library(spec.path);
   if (!file.ok()) return file.error();
   if (!spec.digest.empty() && spec.digest != file->digest) {
@@ -81,14 +83,15 @@ Result<LibraryPtr> PluginLoader::State::open(const LibrarySpec& spec) {
   if (const Status status = look(*file, spec, {}); !status.ok()) return status.error();
   auto library = PluginLibrary::load(*file);
   if (!library.ok()) return library.error();
-  std::erase_if(by_digest, [](const auto& one) { return one.second.expired(); });
+  const std::lock_guard lock(mutex);
+  std::erase_if(by_digest, [](const auto& known) { return known.second.expired(); });
   by_digest[file->digest] = *library;
   return library;
 }
 
 Status PluginLoader::State::try_policy(const LibraryPtr& library, const LibrarySpec& spec,
                                        const PreflightPolicy& policy) {
-  const std::lock_guard lock(mutex);
+  const std::lock_guard one(looking);
   LibraryFile file{spec.path, {}, library->digest()};
   return look(file, spec, policy);
 }
@@ -153,6 +156,28 @@ std::set<std::string> PluginLoader::names(const LibrarySpec& spec, const std::st
 std::string PluginLoader::version(const LibrarySpec& spec) {
   const auto library = state_->open(spec);
   return library.ok() ? (*library)->table().version : std::string();
+}
+
+OptionTable::Defaults PluginLoader::option_defaults(const LibrarySpec& spec,
+                                                    const std::string& kind,
+                                                    const std::string& name) {
+  const auto library = state_->open(spec);
+  if (!library.ok()) return {};
+  const sched::PluginPolicy* row = (*library)->table().find(kind, name);
+  if (row == nullptr) return {};
+  const auto schema = PluginOptions::parse(row->options_schema);
+  if (!schema.ok()) return {};
+  OptionTable::Defaults defaults;
+  for (const PluginOption& option : schema->all()) {
+    if (!option.fallback) continue;
+    PluginOption::Value value = *option.fallback;
+    const auto* whole = std::get_if<std::int64_t>(&value);
+    if (option.type == PluginOption::Type::number && whole != nullptr) {
+      value = static_cast<double>(*whole);
+    }
+    defaults[option.name] = {std::move(value), ""};
+  }
+  return defaults;
 }
 
 Result<std::string> library_digest(const std::string& path) {

@@ -20,7 +20,8 @@ struct PluginLoaderOptions {
   PreflightProgram child;
 };
 
-/// Thread: any; a call may wait for another one that looks at a library.
+/// Thread: any; a call may wait for another one that looks at a library, unless its set names the
+/// digest of one that is in memory.
 class PluginLoader final : public sched::LibrarySource {
 public:
   explicit PluginLoader(PluginLoaderOptions options = {});
@@ -33,7 +34,10 @@ public:
   std::set<std::string> names(const sched::LibrarySpec& library, const std::string& kind) override;
 
   /// What the library says of itself; "" when it cannot be loaded.
-  std::string version(const sched::LibrarySpec& library);
+  std::string version(const sched::LibrarySpec& library) override;
+
+  OptionTable::Defaults option_defaults(const sched::LibrarySpec& library, const std::string& kind,
+                                        const std::string& name) override;
 
   /// The loaded library; it stays while the result lives.
   Result<std::shared_ptr<const PluginLibrary>> open(const sched::LibrarySpec& library);

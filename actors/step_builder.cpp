@@ -35,7 +35,6 @@ void clear(engine::StepPlan& plan) {
   plan.logits.clear();
   plan.sampling_of.clear();
   plan.tokens.clear();
-  plan.block_table.clear();
   plan.sampling.clear();
   plan.suppressed_ids.clear();
 }
@@ -49,6 +48,7 @@ void build_plan(const sched::RunStep& step, const TokenLog& log, PlannedStep& ou
   plan.step = step.step;
   plan.expert_counts = step.count_experts;
   plan.expert_epoch = step.expert_epoch;
+  plan.block_table = step.blocks;
   for (const sched::StepEntry& entry : step.entries) {
     const SequenceLog* sequence = log.find(entry.ref);
     TROUPE_CHECK(sequence != nullptr, "a step of a sequence without token log");
@@ -65,9 +65,8 @@ void build_plan(const sched::RunStep& step, const TokenLog& log, PlannedStep& ou
       const bool known = position < sequence->tokens();
       plan.tokens.push_back(known ? sequence->token_at(position) : kOpenToken);
     }
-    plan.blocks_of.push_back({static_cast<std::int32_t>(plan.block_table.size()),
-                              static_cast<std::int32_t>(entry.blocks.size())});
-    plan.block_table.insert(plan.block_table.end(), entry.blocks.begin(), entry.blocks.end());
+    plan.blocks_of.push_back(
+        {static_cast<std::int32_t>(entry.blocks_first), static_cast<std::int32_t>(entry.blocks)});
     plan.logits.push_back(entry.draw ? engine::Logits::last : engine::Logits::none);
     if (entry.draw) {
       const auto sampling = sampling_plan(*sequence, log, std::max<std::int64_t>(0, open), plan);
@@ -86,6 +85,7 @@ sched::StepDone take_result(const sched::RunStep& step, const engine::StepResult
   done.compute_us = result.compute_us;
   done.expert_epoch = result.expert_epoch;
   done.expert_counts = result.expert_counts;
+  done.rows.reserve(step.entries.size());
   for (std::size_t i = 0; i < step.entries.size(); ++i) {
     const sched::StepEntry& entry = step.entries[i];
     sched::StepRow row;

@@ -23,16 +23,32 @@ std::int32_t SequenceLog::token_at(std::int64_t position) const {
   return drawn[at - work.answered.size()];
 }
 
-const SequenceLog* TokenLog::find(RequestRef ref) const {
-  const auto found = sequences_.find(ref);
-  return found == sequences_.end() ? nullptr : &found->second;
+void TokenLog::put(RequestRef ref, SequenceLog log) {
+  sequences_[ref] = std::move(log);
+  if (2 * sequences_.size() > seen_.size()) seen_.assign(4 * seen_.size(), {});
 }
 
-sched::EndReason TokenLog::draw(RequestRef ref, std::int32_t token) {
+void TokenLog::forget(RequestRef ref) {
+  if (Seen& kept = seen(ref); kept.ref == ref) kept = {};
+  sequences_.erase(ref);
+}
+
+SequenceLog* TokenLog::look(const RequestRef& ref) const {
+  Seen& kept = seen(ref);
+  if (kept.log != nullptr && kept.ref == ref) return kept.log;
   const auto found = sequences_.find(ref);
-  TROUPE_CHECK(found != sequences_.end(), "a token of an unknown sequence");
-  TROUPE_CHECK(!found->second.ended, "a token after the end of its sequence");
-  SequenceLog& log = found->second;
+  if (found == sequences_.end()) return nullptr;
+  kept = {ref, const_cast<SequenceLog*>(&found->second)};
+  return kept.log;
+}
+
+const SequenceLog* TokenLog::find(RequestRef ref) const { return look(ref); }
+
+sched::EndReason TokenLog::draw(RequestRef ref, std::int32_t token) {
+  SequenceLog* known = look(ref);
+  TROUPE_CHECK(known != nullptr, "a token of an unknown sequence");
+  TROUPE_CHECK(!known->ended, "a token after the end of its sequence");
+  SequenceLog& log = *known;
   log.drawn.push_back(token);
   const sched::EndReason end = end_of(log, token);
   log.ended = end != sched::EndReason::none;

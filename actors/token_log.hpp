@@ -8,6 +8,7 @@
 #include "schedulers/core/ids.hpp"
 #include "schedulers/stage/protocol.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <map>
 #include <vector>
@@ -34,8 +35,8 @@ class TokenLog {
 public:
   explicit TokenLog(std::vector<std::int32_t> eos_ids) : eos_ids_(std::move(eos_ids)) {}
 
-  void put(RequestRef ref, SequenceLog log) { sequences_[ref] = std::move(log); }
-  void forget(RequestRef ref) { sequences_.erase(ref); }
+  void put(RequestRef ref, SequenceLog log);
+  void forget(RequestRef ref);
   const SequenceLog* find(RequestRef ref) const;
 
   /// Appends a drawn token and says whether the sequence ends with it. @pre the sequence is known
@@ -49,10 +50,21 @@ public:
   std::size_t size() const noexcept { return sequences_.size(); }
 
 private:
+  struct Seen {
+    RequestRef ref;
+    SequenceLog* log = nullptr;
+  };
+
+  Seen& seen(const RequestRef& ref) const noexcept {
+    return seen_[static_cast<std::size_t>(raw(ref.request)) & (seen_.size() - 1)];
+  }
+  SequenceLog* look(const RequestRef& ref) const;
   sched::EndReason end_of(const SequenceLog& log, std::int32_t token) const;
 
   std::vector<std::int32_t> eos_ids_;
   std::map<RequestRef, SequenceLog> sequences_;
+  /// [power of two] what was looked for last: each sequence of each step is, several times.
+  mutable std::vector<Seen> seen_ = std::vector<Seen>(16);
 };
 
 } // namespace troupe::actors

@@ -1,8 +1,8 @@
 #include "actors/app/bench_lane.hpp"
 
+#include "actors/app/bench_abi.hpp"
 #include "actors/plugin_lane.hpp"
 #include "schedulers/core/check.hpp"
-#include "schedulers/plugin/plugin_policy.hpp"
 #include "schedulers/policies/decode_balancer/count_and_kv.hpp"
 #include "schedulers/policy/questions.hpp"
 
@@ -21,44 +21,6 @@ constexpr std::int64_t kCalls = 5'000;
 constexpr std::int64_t kIdleCalls = 500;
 constexpr std::int64_t kPauseUs = 500;
 constexpr std::uint32_t kRanks = 8;
-
-/// The rule of count_and_kv as a library would write it.
-std::int32_t place(void* /*self*/, const troupe_balancer_question* question,
-                   const troupe_call* call, troupe_placement_answer* answer) {
-  std::int64_t best = 0;
-  std::size_t chosen = question->ranks.n;
-  for (std::size_t i = 0; i < question->ranks.n; ++i) {
-    const troupe_rank_view* rank = troupe_rank_at(&question->ranks, i);
-    const std::int64_t score =
-        call->host->decode_load_ps(call->cost_model, rank->running, rank->context_tokens);
-    answer->scores[i] = score;
-    if (troupe_has_room(question->request, rank) == 0) continue;
-    if (chosen < question->ranks.n && score >= best) continue;
-    chosen = i;
-    best = score;
-  }
-  answer->scored = 1;
-  answer->reason = TROUPE_REASON_NO_ROOM;
-  if (chosen == question->ranks.n) return TROUPE_NONE;
-  answer->rank = troupe_rank_at(&question->ranks, chosen)->rank;
-  answer->reason = TROUPE_REASON_LOWEST_SCORE;
-  return TROUPE_DONE;
-}
-
-std::unique_ptr<sched::Policy> behind_abi(const sched::RunnerMaker& runner) {
-  static constexpr troupe_decode_balancer table{sizeof(troupe_decode_balancer), 0, place};
-  sched::PluginPolicy row{"decode_balancer", "bench", "", {}};
-  row.policy.struct_size = sizeof row.policy;
-  row.policy.create = [](const char*, std::size_t, char*, std::size_t) -> void* {
-    static char self;
-    return &self;
-  };
-  row.policy.destroy = [](void*) {};
-  row.policy.table = &table;
-  auto made = sched::make_plugin_policy(row, nullptr, "{}", {1'000'000, 60'000}, runner);
-  TROUPE_CHECK(made.ok(), "a policy without options is made");
-  return std::move(made).value();
-}
 
 sched::BalancerQuestion sample_question() {
   sched::BalancerQuestion question;
@@ -101,14 +63,12 @@ LaneBench bench_lane() {
   bench.ranks = kRanks;
   bench.pause_us = kPauseUs;
   sched::CountAndKvBalancer builtin(sched::RoomOptions{.headroom_permille = 0});
-  const auto direct = behind_abi(sched::direct_runner);
-  const auto lane = behind_abi(actors::lane_runner);
-  auto& direct_balancer = dynamic_cast<sched::DecodeBalancer&>(*direct);
-  auto& lane_balancer = dynamic_cast<sched::DecodeBalancer&>(*lane);
+  const auto direct = balancer_behind_abi(sched::direct_runner);
+  const auto lane = balancer_behind_abi(actors::lane_runner);
   bench.builtin_ns = median_ns(builtin, kCalls, 0);
-  bench.direct_ns = median_ns(direct_balancer, kCalls, 0);
-  bench.lane_ns = median_ns(lane_balancer, kCalls, 0);
-  bench.lane_idle_ns = median_ns(lane_balancer, kIdleCalls, kPauseUs);
+  bench.direct_ns = median_ns(*direct, kCalls, 0);
+  bench.lane_ns = median_ns(*lane, kCalls, 0);
+  bench.lane_idle_ns = median_ns(*lane, kIdleCalls, kPauseUs);
   return bench;
 }
 

@@ -1,5 +1,8 @@
 #include "actors/app/bench_scheduler.hpp"
 
+#include "actors/app/bench_plans.hpp"
+#include "actors/app/bench_routes.hpp"
+#include "actors/app/bench_step.hpp"
 #include "actors/ledger_writer.hpp"
 #include "schedulers/core/rng.hpp"
 #include "schedulers/sim/scenario.hpp"
@@ -39,11 +42,6 @@ sim::Plan bench_plan() {
 
 /// CPU time of this process: other processes of a busy machine do not count.
 double cpu_seconds() { return static_cast<double>(std::clock()) / CLOCKS_PER_SEC; }
-
-double median(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
 
 /// A heap of (time, order) that holds `pending` events: pop the earliest, push one some time later.
 double heap_events_per_s(std::int64_t pending, std::int64_t events) {
@@ -128,6 +126,8 @@ SchedulerBench bench_scheduler(std::int64_t rounds) {
   bench.events_per_s = median(ours);
   bench.heap_per_s = median(bare);
   bench.lane = bench_lane();
+  for (const auto& figures : {bench_routes(rounds), bench_plans(rounds), bench_step(rounds)})
+    bench.figures.insert(bench.figures.end(), figures.begin(), figures.end());
   bench.run_s = median(run);
   bench.ledger_s = median(ledger);
   return bench;
@@ -139,22 +139,22 @@ std::string bench_text(const SchedulerBench& bench) {
       "{:.3f}\n(medians of {} rounds; {} events, {} requests on 4 + 4 ranks; invariants after "
       "every event, all accounts of a rank every {} events)\n"
       "ledger of its {} decisions: {:.0f} bytes and {:.2f} us of CPU each, ratio to the run "
-      "{:.3f}\n{}",
+      "{:.3f}\n{}{}",
       bench.events_per_s, bench.pending, bench.heap_per_s, bench.ratio(), bench.rounds,
       bench.events, bench.requests, bench.walk_every, bench.decisions, bench.decision_bytes,
       1e6 * bench.ledger_s / static_cast<double>(std::max<std::int64_t>(1, bench.decisions)),
-      bench.ledger_ratio(), bench_text(bench.lane));
+      bench.ledger_ratio(), bench_text(bench.lane), bench_text(bench.figures));
 }
 
 std::string bench_json(const SchedulerBench& bench) {
   return fmt::format(R"({{"rounds":{},"events":{},"requests":{},"pending":{},"walk_every":{},)"
                      R"("events_per_s":{:.0f},"heap_events_per_s":{:.0f},"ratio":{:.4f},)"
                      R"("decisions":{},"decision_bytes":{:.1f},"ledger_s":{:.4f},)"
-                     R"("ledger_ratio":{:.4f},"lane":{}}})",
+                     R"("ledger_ratio":{:.4f},"lane":{},"decisions_cost":{}}})",
                      bench.rounds, bench.events, bench.requests, bench.pending, bench.walk_every,
                      bench.events_per_s, bench.heap_per_s, bench.ratio(), bench.decisions,
                      bench.decision_bytes, bench.ledger_s, bench.ledger_ratio(),
-                     bench_json(bench.lane));
+                     bench_json(bench.lane), bench_json(bench.figures));
 }
 
 } // namespace troupe::app

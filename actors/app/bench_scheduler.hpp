@@ -1,12 +1,14 @@
-// Events a second of the simulator with the real stages, against a bare heap in the same run; what
-// the ledger of its decisions costs; and what one decision costs when its policy is loaded.
+// What deciding costs: single decisions and a whole step against floors and goals, one decision of
+// a loaded policy, the ledger, and events a second of the simulator against a bare heap.
 
 #pragma once
 
+#include "actors/app/bench_figure.hpp"
 #include "actors/app/bench_lane.hpp"
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 namespace troupe::app {
 
@@ -18,8 +20,9 @@ struct SchedulerBench {
   std::int64_t pending = 0;    ///< Mean length of its event queue: that of the bare heap.
   std::int64_t walk_every = 0; ///< Events between two walks over all accounts of a rank.
   double events_per_s = 0;
-  double heap_per_s = 0; ///< Pop the earliest, push one in its place; nothing else.
-  LaneBench lane;        ///< One decision of a loaded policy.
+  double heap_per_s = 0;            ///< Pop the earliest, push one in its place; nothing else.
+  LaneBench lane;                   ///< One decision of a loaded policy.
+  std::vector<BenchFigure> figures; ///< Routes, draft lengths, placements, a step.
 
   std::int64_t decisions = 0; ///< Of one simulated run, with their questions.
   double decision_bytes = 0;  ///< In the ledger, mean.

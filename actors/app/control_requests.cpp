@@ -7,7 +7,9 @@
 
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <cmath>
+#include <future>
 #include <map>
 #include <set>
 #include <utility>
@@ -116,12 +118,14 @@ ControlReply at_once(std::string line) {
   return [line = std::move(line)](std::int64_t) { return std::optional(line); };
 }
 
-/// Waits for the manager until `due_us`.
-ControlReply when_ended(ControlDesk::Ended ended, std::int64_t due_us) {
+/// Waits for the manager for `answer_us` from when it is first asked for.
+ControlReply when_ended(ControlDesk::Ended ended, std::int64_t answer_us) {
   const auto shared = std::make_shared<ControlDesk::Ended>(std::move(ended));
-  return [shared, due_us](std::int64_t now_us) -> std::optional<std::string> {
+  const auto due_us = std::make_shared<std::optional<std::int64_t>>();
+  return [shared, due_us, answer_us](std::int64_t now_us) -> std::optional<std::string> {
     if (const auto swap = take_ended(*shared)) return ok_line(ended_document(*swap));
-    if (now_us < due_us) return std::nullopt;
+    if (!*due_us) *due_us = now_us + answer_us;
+    if (now_us < **due_us) return std::nullopt;
     return control_error("late", "the policy manager has not answered yet; `troupe policy show` "
                                  "says what is live");
   };
@@ -131,9 +135,15 @@ ControlReply when_ended(ControlDesk::Ended ended, std::int64_t due_us) {
 class Request {
 public:
   Request(ControlDesk& desk, const sched::PolicyRegistry& registry, const Json& request,
-          std::int64_t due_us)
+          std::int64_t answer_us)
       : desk_(desk), registry_(registry), command_(request["command"].get<std::string>()),
-        fields_(request), due_us_(due_us) {}
+        fields_(request), answer_us_(answer_us) {}
+
+  /// Whether the answer may need a library to be looked at, which takes seconds at worst.
+  static bool may_take_long(const Json& request) {
+    static const std::set<std::string> builds = {"check", "diff", "swap", "shadow", "canary"};
+    return builds.contains(request["command"].get<std::string>());
+  }
 
   ControlReply reply() {
     ControlReply made = answer();
@@ -146,7 +156,7 @@ private:
     if (command_ == "show") return document(show_document(desk_.view(), registry_));
     if (command_ == "history") return document(history_document(desk_.view()));
     if (command_ == "top") return document(desk_.top());
-    if (command_ == "promote") return when_ended(desk_.ask(sched::PromoteAsked{}), due_us_);
+    if (command_ == "promote") return when_ended(desk_.ask(sched::PromoteAsked{}), answer_us_);
     if (command_ == "rollback") return rollback();
     if (command_ == "shadow") return shadow();
     if (command_ == "canary") return canary();
@@ -159,7 +169,7 @@ private:
     sched::RollbackAsked asked;
     asked.reason = reason("asked for by command");
     if (fields_.refusal()) return {};
-    return when_ended(desk_.ask(std::move(asked)), due_us_);
+    return when_ended(desk_.ask(std::move(asked)), answer_us_);
   }
 
   ControlReply shadow() {
@@ -212,7 +222,7 @@ private:
     asked.set = std::move(set);
     asked.cause = sched::SwapCause::command;
     asked.reason = why;
-    return when_ended(desk_.ask(std::move(asked)), due_us_);
+    return when_ended(desk_.ask(std::move(asked)), answer_us_);
   }
 
   std::string reason(const std::string& fallback) {
@@ -225,8 +235,27 @@ private:
   const sched::PolicyRegistry& registry_;
   std::string command_;
   Fields fields_;
-  std::int64_t due_us_;
+  std::int64_t answer_us_;
 };
+
+/// The reply that `make` makes on the thread of `worker`, once it has.
+ControlReply made_by(ControlWorker& worker, std::function<ControlReply()> make) {
+  struct Made {
+    std::promise<ControlReply> promise;
+    std::future<ControlReply> coming = promise.get_future();
+    ControlReply reply;
+  };
+  const auto made = std::make_shared<Made>();
+  worker.add([made, make = std::move(make)] { made->promise.set_value(make()); });
+  return [made](std::int64_t now_us) -> std::optional<std::string> {
+    if (!made->reply) {
+      const auto there = made->coming.wait_for(std::chrono::seconds{0});
+      if (there != std::future_status::ready) return std::nullopt;
+      made->reply = made->coming.get();
+    }
+    return made->reply(now_us);
+  };
+}
 
 /// The line as JSON; what nests is taken out, so that no depth does harm.
 Json parse_flat(std::string_view line) {
@@ -244,14 +273,20 @@ std::string control_error(std::string_view code, std::string_view message) {
 ControlRequests::ControlRequests(std::shared_ptr<ControlDesk> desk,
                                  std::shared_ptr<const sched::PolicyRegistry> registry,
                                  std::int64_t answer_us)
-    : desk_(std::move(desk)), registry_(std::move(registry)), answer_us_(answer_us) {}
+    : desk_(std::move(desk)), registry_(std::move(registry)), answer_us_(answer_us),
+      worker_(std::make_shared<ControlWorker>()) {}
 
-ControlReply ControlRequests::take(std::string_view line, std::int64_t now_us) {
+ControlReply ControlRequests::take(std::string_view line) {
   const Json request = parse_flat(line);
   if (const std::optional<Refusal> refusal = check_fields(request)) {
     return at_once(control_error(refusal->code, refusal->message));
   }
-  return Request(*desk_, *registry_, request, now_us + answer_us_).reply();
+  if (!Request::may_take_long(request)) {
+    return Request(*desk_, *registry_, request, answer_us_).reply();
+  }
+  return made_by(*worker_, [desk = desk_, registry = registry_, request, answer_us = answer_us_] {
+    return Request(*desk, *registry, request, answer_us).reply();
+  });
 }
 
 } // namespace troupe::app

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "actors/app/control_desk.hpp"
+#include "actors/app/control_worker.hpp"
 #include "schedulers/registry/policy_registry.hpp"
 
 #include <cstdint>
@@ -30,13 +31,15 @@ public:
   ControlRequests(std::shared_ptr<ControlDesk> desk,
                   std::shared_ptr<const sched::PolicyRegistry> registry, std::int64_t answer_us);
 
-  /// Takes any bytes. Thread: one owner.
-  ControlReply take(std::string_view line, std::int64_t now_us);
+  /// Takes any bytes. What may have to look at a library is done on a thread of its own, so that
+  /// other requests are answered meanwhile. Thread: one owner.
+  ControlReply take(std::string_view line);
 
 private:
   std::shared_ptr<ControlDesk> desk_;
   std::shared_ptr<const sched::PolicyRegistry> registry_;
   std::int64_t answer_us_;
+  std::shared_ptr<ControlWorker> worker_; ///< Goes first: its work uses what stands above.
 };
 
 } // namespace troupe::app

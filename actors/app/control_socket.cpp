@@ -107,7 +107,7 @@ private:
     line_since_us_ = now_us;
     if (line.find_first_not_of(" \t\r") == std::string::npos) return true;
     idle_since_us_ = now_us;
-    reply_ = requests.take(line, now_us);
+    reply_ = requests.take(line);
     return true;
   }
 

@@ -162,7 +162,7 @@ std::map<std::string, std::string> policy_rows(const sched::PolicySet& set,
                        const sched::PolicySpec& spec) {
     const std::string policy = spec.policy.empty() ? registry.default_name(kind) : spec.policy;
     rows[path + ".policy"] = quoted(policy);
-    const auto defaults = registry.option_defaults(kind, policy);
+    const auto defaults = registry.option_defaults(kind, policy, set.libraries);
     for (const auto& [key, value] : defaults)
       rows[path + "." + key] = value_text(value);
     for (const auto& [key, value] : spec.options.values()) {

@@ -55,8 +55,8 @@ std::int64_t CostModel::chunk_ps(std::int64_t n, std::int64_t c) const noexcept 
   return saturated(marginal(*this, n, c) + step_ps);
 }
 
-std::int64_t CostModel::decode_load_ps(std::int64_t sequences,
-                                       std::int64_t context_tokens) const noexcept {
+std::int64_t CostModel::saturated_load_ps(std::int64_t sequences,
+                                          std::int64_t context_tokens) const noexcept {
   return saturated(std::min<Signed128>(product(sequence_ps, sequences), kMax) +
                    std::min<Signed128>(product(context_token_ps, context_tokens), kMax));
 }

@@ -6,6 +6,8 @@
 #include "schedulers/model/request_view.hpp"
 #include "schedulers/model/role.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 #include <span>
@@ -49,9 +51,13 @@ struct PlacementQuery {
   }
 };
 
-/// kv blocks for `positions` tokens.
+/// kv blocks for `positions` tokens. @pre block_tokens >= 1
 constexpr std::int64_t blocks_for(std::int64_t positions, std::int64_t block_tokens) noexcept {
-  return positions <= 0 ? 0 : (positions - 1) / block_tokens + 1;
+  if (positions <= 0) return 0;
+  // A division would be half of what looking at a rank costs; block sizes are powers of two.
+  const auto size = static_cast<std::uint64_t>(block_tokens);
+  if ((size & (size - 1)) == 0) return ((positions - 1) >> std::countr_zero(size)) + 1;
+  return (positions - 1) / block_tokens + 1;
 }
 
 /// kv blocks that `rank` reserves for `query`: what its claim says of what happens there. Who may

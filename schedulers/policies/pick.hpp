@@ -29,13 +29,14 @@ Decision<Placement> pick_lowest(std::span<const RankView> ranks, const Filter& f
                                 const Scorer& scorer) {
   Decision<Placement> decision{std::nullopt, Reason::no_room};
   Placement placement;
-  placement.scores.reserve(ranks.size());
+  placement.scores.resize(ranks.size());
+  std::int64_t* scored = placement.scores.data();
   Score best;
   std::int64_t passed = 0;
   bool tie = false;
   for (const RankView& rank : ranks) {
     const Score score = scorer(rank);
-    placement.scores.push_back(score.first);
+    *scored++ = score.first;
     if (!filter(rank)) continue;
     if (++passed == 1 || score < best) {
       best = score;

@@ -157,8 +157,12 @@ std::string PolicyRegistry::version_of(const LibrarySpec& library) const {
   return source_ ? source_->version(library) : std::string();
 }
 
-OptionTable::Defaults PolicyRegistry::option_defaults(const std::string& kind,
-                                                      const std::string& name) const {
+OptionTable::Defaults
+PolicyRegistry::option_defaults(const std::string& kind, const std::string& name,
+                                const std::vector<LibrarySpec>& libraries) const {
+  if (const LibrarySpec* library = library_of(kind, name, libraries)) {
+    return source_->option_defaults(*library, kind, name);
+  }
   const auto of_kind = factories_.find(kind);
   if (of_kind == factories_.end()) return {};
   const auto factory = of_kind->second.find(name);

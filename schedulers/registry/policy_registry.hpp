@@ -35,6 +35,13 @@ public:
   virtual std::set<std::string> names(const LibrarySpec& library, const std::string& kind) = 0;
   /// The version that the library says it has; "" when it says none.
   virtual std::string version(const LibrarySpec& /*library*/) { return {}; }
+  /// Options that a policy of this library takes, with their defaults; those without one are
+  /// missing.
+  virtual OptionTable::Defaults option_defaults(const LibrarySpec& /*library*/,
+                                                const std::string& /*kind*/,
+                                                const std::string& /*name*/) {
+    return {};
+  }
 };
 
 class PolicyRegistry {
@@ -83,9 +90,10 @@ public:
   /// As LibrarySource::version.
   std::string version_of(const LibrarySpec& library) const;
   std::string default_name(const std::string& kind) const;
-  /// Options that a policy which is built in takes, with their defaults; those without one are
-  /// missing. Empty for any other policy.
-  OptionTable::Defaults option_defaults(const std::string& kind, const std::string& name) const;
+  /// Options that a policy takes, built in or of one of `libraries`, with their defaults; those
+  /// without one are missing. Empty for any other policy.
+  OptionTable::Defaults option_defaults(const std::string& kind, const std::string& name,
+                                        const std::vector<LibrarySpec>& libraries = {}) const;
 
 private:
   std::map<std::string, std::map<std::string, PolicyFactory>> factories_;

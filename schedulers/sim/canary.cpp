@@ -34,7 +34,9 @@ bool spoil_record(Canary canary, Record& record) {
 
 bool spoil_step(Canary canary, RunStep& step) {
   if (canary == Canary::foreign_block && step.entries.size() >= 2) {
-    step.entries[0].blocks.back() = step.entries[1].blocks.front();
+    const auto last =
+        static_cast<std::size_t>(step.entries[0].blocks_first + step.entries[0].blocks - 1);
+    step.blocks[last] = step.blocks_of(step.entries[1]).front();
     return true;
   }
   if (canary == Canary::skipped_chunk && step.entries.front().count >= 2) {

@@ -99,7 +99,7 @@ void SimRank::forget(const RequestRef& ref) {
 }
 
 /// Takes note of slot and blocks of a sequence; none may be another's.
-void SimRank::claim(Log& log, StateSlotId slot, const std::vector<KvBlockId>& blocks) {
+void SimRank::claim(Log& log, StateSlotId slot, std::span<const KvBlockId> blocks) {
   RequestRef& owner = slot_owner_[static_cast<std::size_t>(raw(slot))];
   if (owner != log.ref && owner != RequestRef{}) fail("two sequences own one slot");
   owner = log.ref;
@@ -152,18 +152,18 @@ EngineAnswer SimRank::run(const sched::RunStep& step, std::int64_t now_us) {
   } else {
     done.rows.reserve(step.entries.size());
     for (const sched::StepEntry& entry : step.entries)
-      done.rows.push_back(run_entry(entry));
+      done.rows.push_back(run_entry(entry, step.blocks_of(entry)));
   }
   host_free_us_ = std::max(host_free_us_, now_us) + world_.options.host_us;
   device_free_us_ = std::max(device_free_us_, host_free_us_) + done.compute_us;
   return {true, device_free_us_ - now_us, std::move(done)};
 }
 
-sched::StepRow SimRank::run_entry(const sched::StepEntry& entry) {
+sched::StepRow SimRank::run_entry(const sched::StepEntry& entry, std::span<const KvBlockId> table) {
   sched::StepRow row;
   row.ref = entry.ref;
   Log* log = find(entry.ref);
-  const auto blocks = static_cast<std::int64_t>(entry.blocks.size());
+  const auto blocks = static_cast<std::int64_t>(table.size());
   const std::int64_t end = entry.first_position + entry.count;
   if (log == nullptr) {
     fail("a step of a sequence without token log");
@@ -179,7 +179,7 @@ sched::StepRow SimRank::run_entry(const sched::StepEntry& entry) {
   }
   if (blocks * options_.block_tokens < end) fail("a block table that is too short");
   if (entry.draw != (end == log->tokens)) fail("a token is drawn at the wrong place");
-  claim(*log, entry.slot, entry.blocks);
+  claim(*log, entry.slot, table);
   if (chance(world_.options.row_failure_permille)) {
     row.status = chance(500) ? ErrorCode::rank_lost : ErrorCode::engine_failed;
     log->failed = true;

@@ -14,6 +14,7 @@
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -117,8 +118,9 @@ private:
                             [](const Log& log, const RequestRef& key) { return log.ref < key; });
   }
   Log* find(const RequestRef& ref);
-  sched::StepRow run_entry(const sched::StepEntry& entry);
-  void claim(Log& log, StateSlotId slot, const std::vector<KvBlockId>& blocks);
+  /// @param table  blocks of the entry
+  sched::StepRow run_entry(const sched::StepEntry& entry, std::span<const KvBlockId> table);
+  void claim(Log& log, StateSlotId slot, std::span<const KvBlockId> blocks);
   void draw_token(Log& log, sched::StepRow& row);
   std::int64_t cost_ps(const sched::StepEntry& entry) const;
   bool chance(std::int64_t permille) {

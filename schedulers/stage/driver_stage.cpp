@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <map>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -33,6 +34,12 @@ struct Entry {
   std::int64_t first_token_us = 0;
   std::map<std::int64_t, TokenRow> early; ///< Overtook an earlier token; by index.
   std::int64_t gap_since_us = 0;          ///< With `early`.
+};
+
+/// A token of a request in its current attempt.
+struct CurrentRow {
+  Entry* entry = nullptr;
+  const TokenRow* token = nullptr;
 };
 
 constexpr std::size_t kEarlyMax = 4096; ///< Tokens that may overtake a missing one.
@@ -254,18 +261,17 @@ struct DriverStage::State {
     emit.rows.push_back(row);
   }
 
-  void take_rows(const Tokens& event, const std::vector<const TokenRow*>& rows, std::int64_t now_us,
+  /// @param rows  tokens of one request, in the order of the message
+  void take_rows(RankRef rank, Where where, std::span<const CurrentRow> rows, std::int64_t now_us,
                  Effects& effects) {
-    Entry& entry = live.at(rows.front()->ref.request);
+    Entry& entry = *rows.front().entry;
     Emit emit{entry.ref.request, {}};
-    for (const TokenRow* row : rows)
-      take(entry, *row, now_us, emit);
+    for (const CurrentRow& row : rows)
+      take(entry, *row.token, now_us, emit);
     if (emit.rows.empty() && entry.early.size() <= kEarlyMax) return;
     moved(entry, now_us);
-    entry.rank = event.rank;
-    const auto rank = ranks.find(event.rank.rank);
-    const bool prefill_only = rank != ranks.end() && !decodes(rank->second.role);
-    entry.where = prefill_only ? Where::moving : Where::decoding;
+    entry.rank = rank;
+    entry.where = where;
     const EndReason end = emit.rows.empty() ? EndReason::none : emit.rows.back().end;
     if (!emit.rows.empty()) effects.add(std::move(emit));
     const bool full = answered(entry) >= entry.submit.work.new_tokens_max;
@@ -397,12 +403,24 @@ void DriverStage::on(const Tokens& event, std::int64_t now_us, Effects& effects)
   if (!s.lives(event.rank)) return;
   s.progress_us = now_us;
   s.rank_progress_us[event.rank.rank] = now_us;
-  std::map<RequestId, std::vector<const TokenRow*>> by_request;
+  const auto rank = s.ranks.find(event.rank.rank);
+  const bool prefill_only = rank != s.ranks.end() && !decodes(rank->second.role);
+  std::vector<CurrentRow> rows;
+  rows.reserve(event.rows.size());
   for (const TokenRow& row : event.rows) {
-    if (s.current(row.ref) != nullptr) by_request[row.ref.request].push_back(&row);
+    if (Entry* entry = s.current(row.ref)) rows.push_back({entry, &row});
   }
-  for (const auto& [request, rows] : by_request)
-    s.take_rows(event, rows, now_us, effects);
+  const auto earlier = [](const CurrentRow& a, const CurrentRow& b) {
+    return a.token->ref.request < b.token->ref.request;
+  };
+  std::stable_sort(rows.begin(), rows.end(), earlier);
+  effects.expect(rows.size());
+  for (auto first = rows.begin(); first != rows.end();) {
+    const auto end = std::upper_bound(first, rows.end(), *first, earlier);
+    s.take_rows(event.rank, prefill_only ? Where::moving : Where::decoding, {first, end}, now_us,
+                effects);
+    first = end;
+  }
 }
 
 void DriverStage::on(const Ended& event, std::int64_t now_us, Effects& effects) {

@@ -10,8 +10,10 @@
 #include "schedulers/stage/protocol.hpp"
 #include "schedulers/stage/swap_protocol.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <variant>
@@ -68,7 +70,8 @@ struct StepEntry {
   std::int64_t first_position = 0;
   std::int64_t count = 0;
   bool draw = false;             ///< Logits of the last row are needed: a token is drawn.
-  std::vector<KvBlockId> blocks; ///< Block table up to the last position of this step.
+  std::int64_t blocks_first = 0; ///< Block table up to the last position of this step: from here in
+  std::int64_t blocks = 0;       ///< RunStep::blocks so many.
   /// The step before, still in flight, works on it too and must succeed on it first. Where that
   /// draws, the token to feed is the one that it draws.
   bool follows = false;
@@ -78,8 +81,15 @@ struct StepEntry {
 struct RunStep {
   std::uint64_t step = 0;
   std::vector<StepEntry> entries;
-  ExpertEpoch expert_epoch{}; ///< Map of experts that it runs under.
-  bool count_experts = false; ///< StepDone::expert_counts is wanted.
+  ExpertEpoch expert_epoch{};    ///< Map of experts that it runs under.
+  bool count_experts = false;    ///< StepDone::expert_counts is wanted.
+  std::vector<KvBlockId> blocks; ///< Block tables of the entries, one after the other.
+
+  /// @pre one of `entries`
+  std::span<const KvBlockId> blocks_of(const StepEntry& entry) const {
+    return std::span(blocks).subspan(static_cast<std::size_t>(entry.blocks_first),
+                                     static_cast<std::size_t>(entry.blocks));
+  }
 };
 
 /// Describe and register a finished prefill so that another rank can read it.
@@ -222,6 +232,9 @@ public:
   void timer(TimerKind kind, std::uint64_t key, std::int64_t due_us) {
     list_.emplace_back(SetTimer{kind, key, due_us});
   }
+
+  /// So many more are to come.
+  void expect(std::size_t count) { list_.reserve(list_.size() + count); }
 
   std::vector<Effect>& list() noexcept { return list_; }
   const std::vector<Effect>& list() const noexcept { return list_; }

@@ -17,8 +17,9 @@ bool earlier(const Sequence& a, const Sequence& b) {
 /// Sequences that want a token without a block for it, earliest request first.
 std::vector<RequestRef> needy(const SequenceTable& table, std::int64_t block_tokens) {
   std::vector<const Sequence*> list;
-  for (const auto& [ref, sequence] : table.all()) {
-    if (wants_token(sequence) && !has_next_block(sequence, block_tokens)) list.push_back(&sequence);
+  for (const Sequence* sequence : table.by_serial()) {
+    if (wants_token(*sequence) && !has_next_block(*sequence, block_tokens))
+      list.push_back(sequence);
   }
   std::sort(list.begin(), list.end(),
             [](const Sequence* a, const Sequence* b) { return earlier(*a, *b); });

@@ -17,16 +17,18 @@ RankReport RankReporter::make(const RankOptions& options, const SequenceTable& t
   made.slots_free = table.slots().free();
   made.slots_reserved = table.slots().used();
   made.slots_total = table.slots().total();
-  for (const auto& [ref, sequence] : table.all()) {
-    if (sequence.decodes()) {
-      ++made.running;
-      made.context_tokens += sequence.positions;
-      made.tokens_to_come += sequence.new_tokens_max - sequence.answered;
-    }
-    if (advanced_.count(ref) != 0 && !sequence.doomed) {
-      made.progress.push_back({ref, std::min(sequence.positions, sequence.total), sequence.total,
-                               std::min(sequence.planned(), sequence.total)});
-    }
+  for (const Sequence* sequence : table.by_serial()) {
+    if (!sequence->decodes()) continue;
+    ++made.running;
+    made.context_tokens += sequence->positions;
+    made.tokens_to_come += sequence->new_tokens_max - sequence->answered;
+  }
+  for (const RequestRef& ref : advanced_) {
+    const auto found = table.all().find(ref);
+    if (found == table.all().end() || found->second.doomed) continue;
+    const Sequence& sequence = found->second;
+    made.progress.push_back({ref, std::min(sequence.positions, sequence.total), sequence.total,
+                             std::min(sequence.planned(), sequence.total)});
   }
   made.last_step_tokens = last_step_tokens_;
   made.last_step_us = last_step_us_;

@@ -4,7 +4,6 @@
 #include "schedulers/stage/views.hpp"
 
 #include <algorithm>
-#include <map>
 #include <utility>
 
 namespace troupe::sched {
@@ -104,7 +103,7 @@ void RankSteps::start_step(std::int64_t now_us, Effects& effects) {
     preempt(victim, effects);
   recount();
   const std::vector<Slice> slices = offered();
-  if (slices.empty() && decoding_sequences(table, options.block_tokens).empty()) {
+  if (slices.empty() && !any_decodes(table, options.block_tokens)) {
     if (table.decoding() > 0) return;
     if (answer) ++step_next;
     if (answer || reporter.has_news()) {
@@ -152,7 +151,7 @@ void RankSteps::plan_ahead(std::int64_t now_us, Effects& effects) {
   if (blocks_missing(table, options.block_tokens) > table.blocks().free()) return;
   give_missing_blocks(table, options.block_tokens);
   const std::vector<Slice> slices = offered();
-  if (!slices.empty() || !decoding_sequences(table, options.block_tokens).empty()) {
+  if (!slices.empty() || any_decodes(table, options.block_tokens)) {
     launch(slices, now_us, effects);
     ++counts.steps_ahead;
   }
@@ -165,12 +164,10 @@ bool RankSteps::end_step(const StepDone& event, std::int64_t now_us, Effects& ef
   const std::optional<StepFlight> flight = flights.retire(event.step);
   if (!flight) return false;
   Tokens tokens{options.rank, event.step, {}};
-  std::map<RequestRef, const StepRow*> rows;
-  for (const StepRow& row : event.rows)
-    rows[row.ref] = &row;
-  for (const StepEntry& entry : flight->entries) {
-    const auto row = rows.find(entry.ref);
-    end_entry(event, entry, row == rows.end() ? nullptr : row->second, tokens, now_us, effects);
+  tokens.rows.reserve(flight->entries.size());
+  for (std::size_t i = 0; i < flight->entries.size(); ++i) {
+    const StepEntry& entry = flight->entries[i];
+    end_entry(event, entry, row_of(event, i, entry.ref), tokens, now_us, effects);
   }
   if (!tokens.rows.empty()) effects.send(Peer::driver, std::move(tokens));
   if (event.code == ErrorCode::ok) {

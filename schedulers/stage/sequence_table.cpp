@@ -2,9 +2,15 @@
 
 #include "schedulers/core/check.hpp"
 
+#include <algorithm>
+#include <bit>
 #include <set>
 
 namespace troupe::sched {
+
+SequenceTable::SequenceTable(std::int64_t kv_blocks, std::int64_t slots)
+    : blocks_(kv_blocks), slots_(slots),
+      seen_(std::bit_ceil(2 * static_cast<std::size_t>(std::max<std::int64_t>(8, slots)))) {}
 
 Sequence* SequenceTable::add(const RequestRef& ref, std::int64_t blocks) {
   TROUPE_CHECK(sequences_.count(ref) == 0, "a sequence is added once");
@@ -14,8 +20,8 @@ Sequence* SequenceTable::add(const RequestRef& ref, std::int64_t blocks) {
   sequence.serial = ++serial_;
   sequence.slot = *slots_.take();
   sequence.blocks = BlockTable(blocks);
-  by_serial_[sequence.serial] = ref;
-  return &sequences_.emplace(ref, std::move(sequence)).first->second;
+  by_serial_.push_back(&sequences_.emplace(ref, std::move(sequence)).first->second);
+  return by_serial_.back();
 }
 
 bool SequenceTable::drop(Sequence& sequence) {
@@ -27,7 +33,8 @@ bool SequenceTable::settle(Sequence& sequence) {
   if (!sequence.doomed || sequence.in_flight > 0 || sequence.engine) return false;
   sequence.blocks.release(blocks_);
   slots_.give_back(sequence.slot);
-  by_serial_.erase(sequence.serial);
+  by_serial_.erase(place_of(sequence.serial));
+  if (Sequence*& kept = seen(sequence.ref); kept == &sequence) kept = nullptr;
   sequences_.erase(RequestRef(sequence.ref));
   return true;
 }
@@ -38,13 +45,24 @@ Sequence* SequenceTable::find(const RequestRef& ref) {
 }
 
 Sequence* SequenceTable::find_any(const RequestRef& ref) {
+  Sequence*& kept = seen(ref);
+  if (kept != nullptr && kept->ref == ref) return kept;
   const auto found = sequences_.find(ref);
-  return found == sequences_.end() ? nullptr : &found->second;
+  if (found == sequences_.end()) return nullptr;
+  return kept = &found->second;
+}
+
+std::vector<Sequence*>::iterator SequenceTable::place_of(std::uint64_t serial) {
+  const auto place = std::lower_bound(
+      by_serial_.begin(), by_serial_.end(), serial,
+      [](const Sequence* one, std::uint64_t wanted) { return one->serial < wanted; });
+  const bool is_here = place != by_serial_.end() && (*place)->serial == serial;
+  return is_here ? place : by_serial_.end();
 }
 
 Sequence* SequenceTable::find_serial(std::uint64_t serial) {
-  const auto found = by_serial_.find(serial);
-  return found == by_serial_.end() ? nullptr : find(found->second);
+  const auto place = place_of(serial);
+  return place == by_serial_.end() || (*place)->doomed ? nullptr : *place;
 }
 
 Status SequenceTable::check() const {
@@ -73,8 +91,8 @@ Status SequenceTable::check() const {
 
 std::int64_t SequenceTable::decoding() const noexcept {
   std::int64_t count = 0;
-  for (const auto& [ref, sequence] : sequences_)
-    count += sequence.decodes() ? 1 : 0;
+  for (const Sequence* sequence : by_serial_)
+    count += sequence->decodes() ? 1 : 0;
   return count;
 }
 

@@ -7,23 +7,24 @@
 #include <algorithm>
 #include <cstddef>
 #include <set>
-#include <tuple>
 #include <utility>
 
 namespace troupe::sched {
 namespace {
 
-StepEntry entry_of(Sequence& sequence, std::int64_t tokens, std::uint64_t step,
+/// The entry of `sequence` in `step`; its block table goes there too.
+StepEntry entry_of(Sequence& sequence, std::int64_t tokens, RunStep& step,
                    std::int64_t block_tokens, SequenceTable& table) {
   const std::int64_t end = sequence.planned() + tokens;
   table.grow(sequence, end, block_tokens);
-  StepEntry entry{sequence.ref, sequence.slot, sequence.planned(), tokens, false, {}};
+  StepEntry entry{sequence.ref, sequence.slot, sequence.planned(), tokens};
   entry.draw = sequence.state == SequenceState::decoding || end == sequence.total;
   entry.follows = sequence.in_flight > 0;
   const auto& blocks = sequence.blocks.blocks();
-  const auto count = static_cast<std::ptrdiff_t>(blocks_for(end, block_tokens));
-  entry.blocks.assign(blocks.begin(), blocks.begin() + count);
-  join_step(sequence, entry, step);
+  entry.blocks_first = static_cast<std::int64_t>(step.blocks.size());
+  entry.blocks = blocks_for(end, block_tokens);
+  step.blocks.insert(step.blocks.end(), blocks.begin(), blocks.begin() + entry.blocks);
+  join_step(sequence, entry, step.step);
   return entry;
 }
 
@@ -49,13 +50,32 @@ std::vector<Slice> true_slices(const RunChunks& answer, SequenceTable& table,
 std::vector<const Sequence*> decoding_sequences(const SequenceTable& table,
                                                 std::int64_t block_tokens) {
   std::vector<const Sequence*> list;
-  for (const auto& [ref, sequence] : table.all()) {
-    if (wants_token(sequence) && has_next_block(sequence, block_tokens)) list.push_back(&sequence);
+  list.reserve(table.by_serial().size());
+  for (const Sequence* sequence : table.by_serial()) {
+    if (wants_token(*sequence) && has_next_block(*sequence, block_tokens)) list.push_back(sequence);
   }
-  std::sort(list.begin(), list.end(), [](const Sequence* a, const Sequence* b) {
-    return std::tie(a->last_step, a->serial) < std::tie(b->last_step, b->serial);
-  });
+  // All of them in the step before: the usual case.
+  const auto earlier = [](const Sequence* a, const Sequence* b) {
+    return a->last_step < b->last_step;
+  };
+  if (!std::is_sorted(list.begin(), list.end(), earlier)) {
+    std::stable_sort(list.begin(), list.end(), earlier);
+  }
   return list;
+}
+
+bool any_decodes(const SequenceTable& table, std::int64_t block_tokens) {
+  const auto& all = table.by_serial();
+  return std::any_of(all.begin(), all.end(), [&](const Sequence* one) {
+    return wants_token(*one) && has_next_block(*one, block_tokens);
+  });
+}
+
+const StepRow* row_of(const StepDone& event, std::size_t i, const RequestRef& ref) {
+  if (i < event.rows.size() && event.rows[i].ref == ref) return &event.rows[i];
+  const auto found = std::find_if(event.rows.rbegin(), event.rows.rend(),
+                                  [&](const StepRow& row) { return row.ref == ref; });
+  return found == event.rows.rend() ? nullptr : &*found;
 }
 
 QuestionContext StepComposer::context(const RankOptions& options, std::int64_t now_us) {
@@ -87,15 +107,18 @@ RunStep StepComposer::compose(std::uint64_t number, const std::vector<Slice>& sl
   question.step_tokens_max = options.step_tokens_max;
   for (const Slice& slice : slices)
     question.slices.push_back({slice.ref, slice.first, slice.count});
-  for (const Sequence* sequence : decoding_sequences(table, options.block_tokens)) {
+  const std::vector<const Sequence*> decoding = decoding_sequences(table, options.block_tokens);
+  question.decodes.reserve(decoding.size());
+  for (const Sequence* sequence : decoding)
     question.decodes.push_back({sequence->ref, sequence->planned()});
-  }
   const auto answered = slots_.decide(std::move(question), invalid_, effects);
   const StepDecision& decision = *answered.decision().value;
   RunStep step{number, {}};
+  step.entries.reserve(decision.decodes.size() + decision.slices.size());
+  step.blocks.reserve(static_cast<std::size_t>(table.blocks().used()) + step.entries.capacity());
   std::int64_t tokens = 0;
   const auto add = [&](const RequestRef& ref, std::int64_t count) {
-    step.entries.push_back(entry_of(*table.find(ref), count, number, options.block_tokens, table));
+    step.entries.push_back(entry_of(*table.find(ref), count, step, options.block_tokens, table));
     tokens += count;
   };
   for (const std::uint32_t i : decision.decodes)

@@ -9,6 +9,7 @@
 #include "schedulers/stage/sequence_table.hpp"
 #include "schedulers/stage/slot_pack.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -48,5 +49,10 @@ std::vector<Slice> true_slices(const RunChunks& answer, SequenceTable& table,
 /// Sequences that want a token and have the block for it, the one that waited longest first.
 std::vector<const Sequence*> decoding_sequences(const SequenceTable& table,
                                                 std::int64_t block_tokens);
+/// Whether there is any.
+bool any_decodes(const SequenceTable& table, std::int64_t block_tokens);
+
+/// The row of entry `i`: at its place, else anywhere; null when there is none.
+const StepRow* row_of(const StepDone& event, std::size_t i, const RequestRef& ref);
 
 } // namespace troupe::sched

@@ -9,8 +9,11 @@
 
 #include <gtest/gtest.h>
 
+#include <atomic>
+#include <chrono>
 #include <filesystem>
 #include <map>
+#include <thread>
 
 namespace troupe::actors {
 namespace {
@@ -78,6 +81,18 @@ TEST_P(PluginLoaderTest, PoliciesOfALibraryAreBuiltLikeBuiltInOnes) {
   EXPECT_EQ(chosen(**built), 4U);
   EXPECT_GT(mapped_copies(), 0);
   EXPECT_EQ(folder_.entries(), 0) << "the private copy leaves the disk once it is mapped";
+}
+
+TEST_P(PluginLoaderTest, DefaultsOfItsOptionsAreTold) {
+  const std::vector<sched::LibrarySpec> libraries = {
+      library(plugin_path("good_policies"), GetParam())};
+  const auto defaults = registry_.option_defaults("queue", "newest", libraries);
+  ASSERT_EQ(defaults.count("alpha"), 1U);
+  EXPECT_EQ(std::get<std::int64_t>(defaults.at("alpha").value), 3);
+  EXPECT_TRUE(registry_.option_defaults("decode_balancer", "turns", libraries).empty());
+  EXPECT_TRUE(registry_.option_defaults("queue", "nobody", libraries).empty());
+  EXPECT_EQ(registry_.option_defaults("queue", "fcfs", libraries).count("alpha"), 0U);
+  EXPECT_EQ(mapped_copies(), 0);
 }
 
 TEST_P(PluginLoaderTest, ALibraryGoesWithItsLastUser) {
@@ -284,6 +299,37 @@ TEST(PluginLoaderErrors, ACreateThatHangsIsLeftBehindWithItsLibrary) {
   EXPECT_GT(mapped_copies(), 0);
   hanging.let_go();
   EXPECT_EQ(mapped_copies(), 0);
+}
+
+// The child of the second look waits until it may go on; what is in memory is told meanwhile.
+TEST(PluginLoaderLooks, WhatIsInMemoryWaitsForNoLook) {
+  const test::TempFolder folder;
+  PluginLoaderOptions options;
+  options.child.program = "/bin/sh";
+  options.child.arguments = {
+      "-c",
+      "cd " + folder.file("") + "; if [ ! -e first ]; then touch first; exec " +
+          std::string(TROUPE_PREFLIGHT_CHILD) +
+          " \"$@\"; fi; touch began; while [ ! -e release ]; do sleep 0.01; done",
+      "sh"};
+  PluginLoader loader(options);
+  auto good = library(plugin_path("good_policies"));
+  good.digest = library_digest(good.path).value();
+  const auto kept = loader.open(good);
+  ASSERT_TRUE(kept.ok()) << kept.error().message;
+  std::atomic<bool> is_over{false};
+  std::thread other([&] {
+    EXPECT_FALSE(loader.open(library(plugin_path("good_policies_2"))).ok()) << "it says nothing";
+    is_over = true;
+  });
+  for (int i = 0; i < 20'000 && !std::filesystem::exists(folder.file("began")); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  EXPECT_TRUE(std::filesystem::exists(folder.file("began")));
+  EXPECT_EQ(loader.version(good), "1.0");
+  EXPECT_EQ(loader.names(good, "queue").count("newest"), 1U);
+  EXPECT_FALSE(is_over) << "the look is not over";
+  folder.put("release", "");
+  other.join();
 }
 
 } // namespace

@@ -29,8 +29,9 @@ struct Step {
     decode.drawn = {30};
     log.put(kDecode, decode);
     run.step = 9;
-    run.entries.push_back({kPrefill, StateSlotId{0}, 1, 2, false, {KvBlockId{3}}});
-    run.entries.push_back({kDecode, StateSlotId{4}, 2, 1, true, {KvBlockId{5}, KvBlockId{6}}});
+    run.entries.push_back({kPrefill, StateSlotId{0}, 1, 2, false, 0, 1});
+    run.entries.push_back({kDecode, StateSlotId{4}, 2, 1, true, 1, 2});
+    run.blocks = {KvBlockId{3}, KvBlockId{5}, KvBlockId{6}};
   }
 };
 
@@ -45,6 +46,9 @@ TEST(StepBuilder, LaysSequencesOneAfterTheOther) {
   EXPECT_EQ(plan.step, 9U);
   EXPECT_EQ(plan.tokens, (std::vector<std::int32_t>{11, 12, 30}));
   EXPECT_EQ(plan.block_table, (std::vector<KvBlockId>{KvBlockId{3}, KvBlockId{5}, KvBlockId{6}}));
+  ASSERT_EQ(plan.blocks_of.size(), 2U);
+  EXPECT_EQ(plan.blocks_of[1].begin, 1);
+  EXPECT_EQ(plan.blocks_of[1].count, 2);
   EXPECT_EQ(plan.first_position, (std::vector<std::int64_t>{1, 2}));
   EXPECT_EQ(plan.sampling_of, (std::vector<std::int32_t>{-1, 0}));
   ASSERT_EQ(plan.sampling.size(), 1U);

@@ -6,7 +6,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include <chrono>
 #include <memory>
+#include <optional>
+#include <string>
+#include <thread>
 
 int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace troupe;
@@ -17,9 +21,13 @@ int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   }();
   const auto desk = std::make_shared<test::StageDesk>(registry);
   app::ControlRequests requests(desk, registry, 1000);
-  const app::ControlReply reply = requests.take(fuzz::text_of(data, size), 0);
+  const app::ControlReply reply = requests.take(fuzz::text_of(data, size));
   fuzz::require(static_cast<bool>(reply), "every line has an answer");
-  const auto answer = reply(2000);
+  std::optional<std::string> answer;
+  for (std::int64_t now_us = 0; !answer && now_us < 60'000'000; now_us += 1000) {
+    if (now_us > 0) std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    answer = reply(now_us);
+  }
   fuzz::require(answer.has_value(), "an answer is not waited for without end");
   fuzz::require(answer->find('\n') == std::string::npos, "an answer is one line");
   const auto parsed = nlohmann::json::parse(*answer, nullptr, false);

@@ -26,21 +26,25 @@ void fill_below(const DraftQuery& query, const std::vector<Draft>& drafts, std::
 
 } // namespace
 
-std::size_t ByLoadDrafts::best_count(const DraftQuery& query,
-                                     const std::vector<Draft>& drafts) const {
+template <class Survival, class Rank>
+std::size_t ByLoadDrafts::best_count(const DraftQuery& query, std::size_t count,
+                                     const Survival& survival, const Rank& rank) const {
+  CorrectedWalk costs(query.costs, residuals_);
+  const auto ps_of = [&](std::int64_t tokens) {
+    return std::max<std::int64_t>(1, costs.at(tokens));
+  };
   std::vector<std::int64_t> tokens(query.rank_tokens.begin(), query.rank_tokens.end());
   std::int64_t fullest = *std::max_element(tokens.begin(), tokens.end());
   std::int64_t out = static_cast<std::int64_t>(query.rows.size()) * kCertain;
-  std::int64_t ps = std::max<std::int64_t>(1, residuals_.corrected(query.costs, fullest));
+  std::int64_t ps = ps_of(fullest);
   std::int64_t best_out = out;
   std::int64_t best_ps = ps;
   std::size_t best = 0;
-  for (std::size_t k = 0; k < drafts.size(); ++k) {
-    out += drafts[k].survival;
-    const std::uint32_t rank = query.rows[drafts[k].row].rank;
-    if (++tokens[rank] > fullest) {
-      fullest = tokens[rank];
-      ps = std::max<std::int64_t>(1, residuals_.corrected(query.costs, fullest));
+  for (std::size_t k = 0; k < count; ++k) {
+    out += survival(k);
+    if (++tokens[rank(k)] > fullest) {
+      ++fullest;
+      ps = ps_of(fullest);
     }
     if (ps == StepCosts::kNever) break;
     // best_out / best_ps < out / ps
@@ -53,6 +57,32 @@ std::size_t ByLoadDrafts::best_count(const DraftQuery& query,
     }
   }
   return best;
+}
+
+std::size_t ByLoadDrafts::choose_on_one(const DraftQuery& query, DraftLengths& lengths) const {
+  const bool old = options_.search == DraftSearch::throughput;
+  const std::vector<std::int64_t> survivals = falling_survivals(query.rows, old);
+  const std::size_t count = best_count(
+      query, survivals.size(), [&](std::size_t k) { return survivals[k]; },
+      [](std::size_t) { return std::size_t{0}; });
+  return take_likeliest(query.rows, count, lengths.lengths);
+}
+
+std::size_t ByLoadDrafts::choose_on_many(const DraftQuery& query, DraftLengths& lengths) const {
+  const std::vector<Draft> drafts = ranked(query.rows, false);
+  const bool old = options_.search == DraftSearch::throughput;
+  const std::vector<Draft> asked = old ? ranked(query.rows, true) : drafts;
+  const std::size_t best = best_count(
+      query, asked.size(), [&](std::size_t k) { return asked[k].survival; },
+      [&](std::size_t k) { return std::size_t{query.rows[asked[k].row].rank}; });
+  const std::size_t count = std::min(best, drafts.size());
+  std::vector<std::int64_t> tokens(query.rank_tokens.begin(), query.rank_tokens.end());
+  for (std::size_t k = 0; k < count; ++k) {
+    ++lengths.lengths[drafts[k].row];
+    ++tokens[query.rows[drafts[k].row].rank];
+  }
+  fill_below(query, drafts, count, tokens, lengths);
+  return count;
 }
 
 Decision<DraftLengths> ByLoadDrafts::choose(const DraftQuery& query,
@@ -68,19 +98,11 @@ Decision<DraftLengths> ByLoadDrafts::choose(const DraftQuery& query,
     finish_lengths(query, residuals_, lengths);
     return {std::move(lengths), Reason::nothing_to_do};
   }
-  const std::vector<Draft> drafts = ranked(query.rows, false);
-  const bool old = options_.search == DraftSearch::throughput;
-  const std::size_t count =
-      std::min(best_count(query, old ? ranked(query.rows, true) : drafts), drafts.size());
-  std::vector<std::int64_t> tokens(query.rank_tokens.begin(), query.rank_tokens.end());
-  for (std::size_t k = 0; k < count; ++k) {
-    ++lengths.lengths[drafts[k].row];
-    ++tokens[query.rows[drafts[k].row].rank];
-  }
-  if (tokens.size() > 1) fill_below(query, drafts, count, tokens, lengths);
+  const std::size_t count = query.rank_tokens.size() == 1 ? choose_on_one(query, lengths)
+                                                          : choose_on_many(query, lengths);
   finish_lengths(query, residuals_, lengths);
   return {std::move(lengths),
-          count == drafts.size() ? Reason::within_budget : Reason::budget_reached};
+          count == draft_count(query.rows) ? Reason::within_budget : Reason::budget_reached};
 }
 
 void ByLoadDrafts::observe(const DraftOutcome& outcome) noexcept {

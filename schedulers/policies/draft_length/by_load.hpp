@@ -48,8 +48,17 @@ public:
   void import_state(const std::string& state) override;
 
 private:
-  /// How many of `drafts`, in order, are worth verifying.
-  std::size_t best_count(const DraftQuery& query, const std::vector<Draft>& drafts) const;
+  /// How many of `count` drafts, the likeliest first, are worth verifying.
+  ///
+  /// @param survival  of the k-th draft  @param rank  that it would run on
+  template <class Survival, class Rank>
+  std::size_t best_count(const DraftQuery& query, std::size_t count, const Survival& survival,
+                         const Rank& rank) const;
+  /// Sets the lengths of rows on one rank, where only the number of drafts matters to the time;
+  /// returns that number.
+  std::size_t choose_on_one(const DraftQuery& query, DraftLengths& lengths) const;
+  /// The same on several ranks that step together.
+  std::size_t choose_on_many(const DraftQuery& query, DraftLengths& lengths) const;
 
   ByLoadOptions options_;
   Residuals residuals_;

@@ -28,13 +28,18 @@ struct Residuals {
     const std::int64_t size = std::max<std::int64_t>(1, tokens);
     const std::size_t low = lower(size);
     if (low + 1 == kSizes) return off[low];
-    const std::int64_t begin = std::int64_t{1} << low;
-    return off[low] + scale(off[low + 1] - off[low], size - begin, begin);
+    // A step of 2^low tokens and more: the division by 2^low is a shift, rounded towards zero.
+    const std::int64_t part = (off[low + 1] - off[low]) * (size - (std::int64_t{1} << low));
+    return off[low] + (part >= 0 ? part >> low : -(-part >> low));
+  }
+
+  /// What a step is expected to take that the table says takes `ps`.
+  std::int64_t correct(std::int64_t ps, std::int64_t tokens) const noexcept {
+    return ps == StepCosts::kNever ? ps : scale(ps, kOne + at(tokens), kOne);
   }
 
   std::int64_t corrected(const StepCosts& costs, std::int64_t tokens) const noexcept {
-    const std::int64_t ps = costs.at(tokens);
-    return ps == StepCosts::kNever ? ps : scale(ps, kOne + at(tokens), kOne);
+    return correct(costs.at(tokens), tokens);
   }
 
   /// @param weight_permille  of the new measurement
@@ -52,10 +57,52 @@ struct Residuals {
   }
 
 private:
+  friend class CorrectedWalk;
+
   static std::size_t lower(std::int64_t size) noexcept {
     const auto width = static_cast<std::size_t>(std::bit_width(static_cast<std::uint64_t>(size)));
     return std::min(kSizes - 1, width - 1);
   }
+};
+
+/// Residuals::corrected() at sizes that never fall, each in a few operations.
+class CorrectedWalk {
+public:
+  /// @pre `costs` has points; both outlive this
+  CorrectedWalk(const StepCosts& costs, const Residuals& residuals)
+      : costs_(costs), residuals_(residuals) {}
+
+  /// @pre `tokens` is not below the one before
+  std::int64_t at(std::int64_t tokens) {
+    if (tokens > same_until_) {
+      ps_ = costs_.at(tokens);
+      same_until_ = costs_.same_until(tokens);
+    }
+    if (ps_ == StepCosts::kNever) return ps_;
+    if (tokens >= octave_end_) begin_octave(tokens);
+    const std::int64_t part = slope_ * (std::max<std::int64_t>(1, tokens) - octave_begin_);
+    const std::int64_t off = off_ + (part >= 0 ? part >> shift_ : -(-part >> shift_));
+    return scale(ps_, Residuals::kOne + off, Residuals::kOne);
+  }
+
+private:
+  void begin_octave(std::int64_t tokens) {
+    const std::size_t low = Residuals::lower(std::max<std::int64_t>(1, tokens));
+    const bool is_last = low + 1 == Residuals::kSizes;
+    off_ = residuals_.off[low];
+    slope_ = is_last ? 0 : residuals_.off[low + 1] - off_;
+    shift_ = low;
+    octave_begin_ = std::int64_t{1} << low;
+    octave_end_ = is_last ? StepCosts::kNever : 2 * octave_begin_;
+  }
+
+  StepCostWalk costs_;
+  const Residuals& residuals_;
+  std::int64_t ps_ = 0; ///< By the table, up to same_until_.
+  std::int64_t same_until_ = -1;
+  std::int64_t off_ = 0, slope_ = 0; ///< Of the sizes from octave_begin_ to octave_end_.
+  std::size_t shift_ = 0;
+  std::int64_t octave_begin_ = 0, octave_end_ = 0;
 };
 
 } // namespace troupe::sched

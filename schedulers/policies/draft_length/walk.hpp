@@ -6,6 +6,7 @@
 #include "schedulers/policy/draft_length_policy.hpp"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -36,6 +37,23 @@ inline std::vector<Draft> ranked(std::span<const DraftRow> rows, bool old) {
   });
   return drafts;
 }
+
+inline std::size_t draft_count(std::span<const DraftRow> rows) noexcept {
+  std::size_t count = 0;
+  for (const DraftRow& row : rows)
+    count += row.survivals.size();
+  return count;
+}
+
+/// The survivals of ranked(), without whose they are.
+std::vector<std::int64_t> falling_survivals(std::span<const DraftRow> rows, bool old);
+
+/// Adds to `lengths` what the first `count` of ranked(rows, false) add, or all of them when they
+/// are fewer; returns how many that was.
+///
+///   Cost   O(drafts)
+std::size_t take_likeliest(std::span<const DraftRow> rows, std::size_t count,
+                           std::vector<std::int64_t>& lengths);
 
 /// Sets the expectation and the time of `lengths` by what is known now.
 inline void finish_lengths(const DraftQuery& query, const Residuals& residuals,

@@ -2,6 +2,7 @@
 
 #include "schedulers/model/integer_math.hpp"
 #include "schedulers/policies/expert_placement/layers.hpp"
+#include "schedulers/policies/expert_placement/lightest_first.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -52,17 +53,17 @@ Packing pack(std::span<const std::int64_t> weights, std::span<const std::int64_t
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::stable_sort(order.begin(), order.end(),
                    [&](std::size_t a, std::size_t b) { return weights[a] > weights[b]; });
-  std::vector<std::int64_t> load(capacity.size(), 0);
   std::vector<std::int64_t> held(capacity.size(), 0);
+  LightestFirst bins;
+  for (std::size_t bin = 0; bin < capacity.size(); ++bin) {
+    if (capacity[bin] > 0) bins.add(0, bin);
+  }
   for (const std::size_t item : order) {
-    std::size_t lightest = capacity.size();
-    for (std::size_t bin = 0; bin < capacity.size(); ++bin) {
-      if (held[bin] == capacity[bin]) continue;
-      if (lightest == capacity.size() || load[bin] < load[lightest]) lightest = bin;
-    }
-    packing.bin[item] = static_cast<std::int64_t>(lightest);
-    packing.rank[item] = held[lightest]++;
-    load[lightest] += weights[item];
+    const LightestFirst::Bin lightest = bins.take();
+    packing.bin[item] = static_cast<std::int64_t>(lightest.index);
+    packing.rank[item] = held[lightest.index]++;
+    if (held[lightest.index] == capacity[lightest.index]) continue;
+    bins.add(lightest.load + weights[item], lightest.index);
   }
   return packing;
 }
@@ -74,18 +75,24 @@ std::vector<std::int32_t> replicate(std::span<const std::int64_t> weights, std::
   std::iota(copies.begin(), copies.begin() + experts, 0);
   std::vector<std::int64_t> times(weights.size(), 1);
   const std::int64_t limit = std::max(copies_max, (slots + experts - 1) / experts);
+  // A heap with the next one on top: w_a / n_a < w_b / n_b, without a remainder lost; of equal ones
+  // the lower index comes first.
+  const auto after = [&](std::int32_t a, std::int32_t b) {
+    if (ratio_less(weights[at(a)], times[at(a)], weights[at(b)], times[at(b)])) return true;
+    return a > b && !ratio_less(weights[at(b)], times[at(b)], weights[at(a)], times[at(a)]);
+  };
+  std::vector<std::int32_t> heap(weights.size());
+  std::iota(heap.begin(), heap.end(), 0);
+  std::make_heap(heap.begin(), heap.end(), after);
   for (std::int64_t slot = experts; slot < slots; ++slot) {
-    std::int64_t best = -1;
-    for (std::int64_t e = 0; e < experts; ++e) {
-      if (times[at(e)] >= limit) continue;
-      // w_best / n_best < w_e / n_e, without a remainder lost.
-      if (best < 0 ||
-          ratio_less(weights[at(best)], times[at(best)], weights[at(e)], times[at(e)])) {
-        best = e;
-      }
+    std::pop_heap(heap.begin(), heap.end(), after);
+    const std::int32_t best = heap.back();
+    copies[at(slot)] = best;
+    if (++times[at(best)] < limit) {
+      std::push_heap(heap.begin(), heap.end(), after);
+    } else {
+      heap.pop_back();
     }
-    ++times[at(best)];
-    copies[at(slot)] = static_cast<std::int32_t>(best);
   }
   return copies;
 }

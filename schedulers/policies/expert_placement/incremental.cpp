@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <tuple>
+#include <vector>
 
 namespace troupe::sched {
 namespace {
@@ -18,6 +20,15 @@ struct Action {
   std::int32_t expert = 0;
   std::int64_t moves = 0;
   std::int64_t gain = 0; ///< Of the hottest GPU, against the highest of those it touches.
+};
+
+/// A copy that another expert may take the place of.
+struct Spare {
+  std::int64_t slot = 0;
+  std::int64_t gpu = 0;
+  std::int32_t expert = 0;
+  std::int64_t rest = 0;   ///< Load of its GPU without it.
+  std::int64_t others = 0; ///< Highest load of a GPU that holds another copy, once it is gone.
 };
 
 /// A layer's map while it changes.
@@ -144,25 +155,38 @@ private:
     return true;
   }
 
+  /// Copies outside the hottest GPU whose experts have others, on GPUs of its node.
+  std::vector<Spare> spares(std::int64_t hottest) const {
+    std::vector<Spare> found;
+    for (std::int64_t slot = 0; slot < topology_.slots; ++slot) {
+      const std::int32_t expert = slots_[at(slot)];
+      const std::int64_t gpu = gpu_[at(slot)];
+      if (copies_[at(expert)] < 2 || gpu == hottest || !same_node(gpu, hottest)) continue;
+      Spare one{slot, gpu, expert, load_[at(gpu)] - share_[at(expert)], 0};
+      const std::int64_t rise = fewer_[at(expert)] - share_[at(expert)];
+      for (const std::int64_t other : hosts_[at(expert)]) {
+        if (other != gpu) one.others = std::max(one.others, load_[at(other)] + rise);
+      }
+      found.push_back(one);
+    }
+    return found;
+  }
+
   /// One more copy of an expert of the hottest GPU, over a copy that can be spared elsewhere.
   void spread(std::int64_t hottest, Action& best) const {
     const std::int64_t first = topology_.first_slot(hottest);
-    std::vector<std::int64_t> spare;
-    for (std::int64_t slot = 0; slot < topology_.slots; ++slot) {
-      const bool can_go = copies_[at(slots_[at(slot)])] >= 2 && gpu_[at(slot)] != hottest;
-      if (can_go && same_node(gpu_[at(slot)], hottest)) spare.push_back(slot);
-    }
+    const std::vector<Spare> spare = spares(hottest);
     for (std::int64_t mine = first; mine < first + topology_.slots_of(hottest); ++mine) {
       const std::int32_t expert = slots_[at(mine)];
-      const std::int64_t drop = share_[at(expert)] - more_[at(expert)];
+      const std::int64_t more = more_[at(expert)];
+      const std::int64_t drop = share_[at(expert)] - more;
       std::int64_t limit = bound(hottest, best, 1);
       if (load_[at(hottest)] - drop >= limit) continue; // It drops by no more than this.
-      for (const std::int64_t slot : spare) {
-        const std::int32_t old = slots_[at(slot)];
-        const std::int64_t gpu = gpu_[at(slot)];
-        if (load_[at(gpu)] + more_[at(expert)] - share_[at(old)] >= limit) continue;
-        if (expert == old || holds(gpu, expert)) continue;
-        if (offer(slot, expert, hottest, best)) limit = bound(hottest, best, 1);
+      for (const Spare& one : spare) {
+        // What the two sides end with at least.
+        if (one.rest + more >= limit || one.others - drop >= limit) continue;
+        if (expert == one.expert || holds(one.gpu, expert)) continue;
+        if (offer(one.slot, expert, hottest, best)) limit = bound(hottest, best, 1);
       }
     }
   }
@@ -182,25 +206,46 @@ private:
     }
   }
 
+  /// The exchange that leaves the hotter of both GPUs lowest; of equal ones that of the lower
+  /// slots.
   void exchange(std::int64_t hottest, Action& best) const {
+    // The lightest GPU first: what it can do leaves little for most others to look at.
+    std::int64_t lightest = -1;
+    for (std::int64_t gpu = 0; gpu < topology_.gpus; ++gpu) {
+      if (gpu == hottest || !same_node(gpu, hottest)) continue;
+      if (lightest < 0 || load_[at(gpu)] < load_[at(lightest)]) lightest = gpu;
+    }
+    if (lightest < 0) return;
+    std::int64_t limit = bound(hottest, best, 2);
+    exchange_with(lightest, hottest, limit, best);
+    for (std::int64_t gpu = 0; gpu < topology_.gpus; ++gpu) {
+      if (gpu == hottest || gpu == lightest || !same_node(gpu, hottest)) continue;
+      // What moves is no less than hottest - limit and no more than limit - gpu.
+      if (limit - load_[at(gpu)] < load_[at(hottest)] - limit) continue;
+      exchange_with(gpu, hottest, limit, best);
+    }
+  }
+
+  void exchange_with(std::int64_t gpu, std::int64_t hottest, std::int64_t& limit,
+                     Action& best) const {
     const std::int64_t first = topology_.first_slot(hottest);
     const std::int64_t end = first + topology_.slots_of(hottest);
-    std::int64_t limit = bound(hottest, best, 2);
-    for (std::int64_t gpu = 0; gpu < topology_.gpus; ++gpu) {
-      // What moves lies above hottest - limit and below limit - gpu.
-      if (limit - load_[at(gpu)] <= load_[at(hottest)] - limit) continue;
-      if (gpu == hottest || !same_node(gpu, hottest)) continue;
-      const std::int64_t begin = topology_.first_slot(gpu);
-      for (std::int64_t other = begin; other < begin + topology_.slots_of(gpu); ++other) {
-        const std::int32_t back = slots_[at(other)];
-        for (std::int64_t slot = first; slot < end; ++slot) {
-          const std::int32_t give = slots_[at(slot)];
-          const std::int64_t moved = share_[at(give)] - share_[at(back)];
-          const std::int64_t highest = std::max(load_[at(hottest)] - moved, load_[at(gpu)] + moved);
-          if (highest >= limit || holds(gpu, give) || holds(hottest, back)) continue;
-          best = {slot, other, back, 2, load_[at(hottest)] - highest};
-          limit = bound(hottest, best, 2);
-        }
+    const std::int64_t begin = topology_.first_slot(gpu);
+    const std::int64_t hot = load_[at(hottest)];
+    const std::int64_t cool = load_[at(gpu)];
+    for (std::int64_t other = begin; other < begin + topology_.slots_of(gpu); ++other) {
+      const std::int32_t back = slots_[at(other)];
+      for (std::int64_t slot = first; slot < end; ++slot) {
+        const std::int32_t give = slots_[at(slot)];
+        const std::int64_t moved = share_[at(give)] - share_[at(back)];
+        const std::int64_t highest = std::max(hot - moved, cool + moved);
+        if (highest > limit) continue;
+        const bool is_earlier =
+            best.moves == 2 && std::tie(other, slot) < std::tie(best.other, best.slot);
+        if (highest == limit && !is_earlier) continue;
+        if (holds(gpu, give) || holds(hottest, back)) continue;
+        best = {slot, other, back, 2, hot - highest};
+        limit = highest;
       }
     }
   }

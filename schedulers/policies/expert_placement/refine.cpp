@@ -1,9 +1,12 @@
 #include "schedulers/policies/expert_placement/refine.hpp"
 
+#include "schedulers/policies/expert_placement/lightest_first.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <limits>
 #include <numeric>
+#include <tuple>
 #include <utility>
 
 namespace troupe::sched {
@@ -20,6 +23,10 @@ void ExpertPool::set_shares(std::span<const std::int64_t> copies) {
   share_.clear();
   for (std::size_t e = 0; e < copies.size(); ++e)
     share_.push_back(loads_->share(static_cast<std::int64_t>(e), copies[e]));
+}
+
+bool ExpertPool::has_room(std::size_t gpu) const {
+  return static_cast<std::int64_t>(held_[gpu].size()) < capacity_[gpu];
 }
 
 bool ExpertPool::holds(std::size_t gpu, std::int32_t expert) const {
@@ -40,24 +47,34 @@ void ExpertPool::fill(std::span<const std::int64_t> copies) {
     items.insert(items.end(), at(copies[e]), static_cast<std::int32_t>(e));
   std::stable_sort(items.begin(), items.end(),
                    [&](std::int32_t a, std::int32_t b) { return share(a) > share(b); });
+  LightestFirst gpus;
+  for (std::size_t gpu = 0; gpu < held_.size(); ++gpu) {
+    if (capacity_[gpu] > 0) gpus.add(0, gpu);
+  }
+  std::vector<LightestFirst::Bin> passed; // They hold it already.
   for (const std::int32_t expert : items) {
-    std::size_t lightest = held_.size();
-    for (std::size_t gpu = 0; gpu < held_.size(); ++gpu) {
-      if (static_cast<std::int64_t>(held_[gpu].size()) == capacity_[gpu]) continue;
-      if (lightest < held_.size() && load_[gpu] >= load_[lightest]) continue;
-      if (!holds(gpu, expert)) lightest = gpu;
-    }
-    if (lightest < held_.size()) {
-      add(lightest, expert);
-    } else {
+    passed.clear();
+    while (!gpus.empty() && holds(gpus.top().index, expert))
+      passed.push_back(gpus.take());
+    if (gpus.empty()) {
       squeeze(expert);
+      gpus.clear(); // Loads of others changed with it.
+      for (std::size_t gpu = 0; gpu < held_.size(); ++gpu) {
+        if (has_room(gpu)) gpus.add(load_[gpu], gpu);
+      }
+      continue;
     }
+    const std::size_t gpu = gpus.take().index;
+    add(gpu, expert);
+    if (has_room(gpu)) gpus.add(load_[gpu], gpu);
+    for (const LightestFirst::Bin& one : passed)
+      gpus.add(one.load, one.index);
   }
 }
 
 void ExpertPool::squeeze(std::int32_t expert) {
   std::size_t room = 0;
-  while (static_cast<std::int64_t>(held_[room].size()) == capacity_[room])
+  while (!has_room(room))
     ++room;
   for (std::size_t gpu = 0; gpu < held_.size(); ++gpu) {
     if (holds(gpu, expert)) continue;
@@ -89,26 +106,43 @@ void ExpertPool::take(std::vector<std::vector<std::int32_t>> held) {
 
 ExpertPool::Exchange ExpertPool::best_exchange(std::size_t hottest) const {
   Exchange best{held_.size(), 0, 0, load_[hottest]};
+  // The lightest GPU first: what it can do leaves little for most others to look at.
+  std::size_t lightest = held_.size();
   for (std::size_t gpu = 0; gpu < held_.size(); ++gpu) {
-    for (std::size_t mine = 0; mine < held_[hottest].size(); ++mine) {
-      // Both end below the best so far only when what moves lies between these.
-      const std::int64_t least = load_[hottest] - best.highest;
-      const std::int64_t most = best.highest - load_[gpu];
-      if (gpu == hottest || most - least < 2) break;
-      const std::int32_t give = held_[hottest][mine];
-      const std::int64_t weight = share(give);
-      if (weight <= least) continue;
-      for (std::size_t theirs = 0; theirs < held_[gpu].size(); ++theirs) {
-        const std::int32_t back = held_[gpu][theirs];
-        const std::int64_t moved = weight - share(back);
-        const std::int64_t highest = std::max(load_[hottest] - moved, load_[gpu] + moved);
-        if (highest >= best.highest) continue;
-        if (holds(gpu, give) || holds(hottest, back)) continue;
-        best = {gpu, mine, theirs, highest};
-      }
+    if (gpu != hottest && (lightest == held_.size() || load_[gpu] < load_[lightest])) {
+      lightest = gpu;
     }
   }
+  if (lightest == held_.size()) return best;
+  exchange_with(lightest, hottest, best);
+  for (std::size_t gpu = 0; gpu < held_.size(); ++gpu) {
+    // What moves is no less than hottest - best and no more than best - gpu.
+    const bool hopeless = best.highest - load_[gpu] < load_[hottest] - best.highest;
+    if (gpu != hottest && gpu != lightest && !hopeless) exchange_with(gpu, hottest, best);
+  }
   return best;
+}
+
+void ExpertPool::exchange_with(std::size_t gpu, std::size_t hottest, Exchange& best) const {
+  const std::int64_t hot = load_[hottest];
+  const std::int64_t cool = load_[gpu];
+  for (std::size_t mine = 0; mine < held_[hottest].size(); ++mine) {
+    const std::int32_t give = held_[hottest][mine];
+    const std::int64_t weight = share(give);
+    if (weight < hot - best.highest) continue; // It takes no more than this away.
+    for (std::size_t theirs = 0; theirs < held_[gpu].size(); ++theirs) {
+      const std::int32_t back = held_[gpu][theirs];
+      const std::int64_t moved = weight - share(back);
+      const std::int64_t highest = std::max(hot - moved, cool + moved);
+      if (highest > best.highest) continue;
+      const bool is_earlier =
+          best.gpu < held_.size() &&
+          std::tie(gpu, mine, theirs) < std::tie(best.gpu, best.mine, best.theirs);
+      if (highest == best.highest && !is_earlier) continue;
+      if (holds(gpu, give) || holds(hottest, back)) continue;
+      best = {gpu, mine, theirs, highest};
+    }
+  }
 }
 
 void ExpertPool::level(std::int64_t rounds_max) {

@@ -41,11 +41,15 @@ private:
 
   std::int64_t share(std::int32_t expert) const { return share_[static_cast<std::size_t>(expert)]; }
   void set_shares(std::span<const std::int64_t> copies);
+  bool has_room(std::size_t gpu) const;
   bool holds(std::size_t gpu, std::int32_t expert) const;
   void add(std::size_t gpu, std::int32_t expert);
   /// A GPU for a copy that fits nowhere without a twin: makes room on one by an exchange.
   void squeeze(std::int32_t expert);
+  /// The one that leaves the hotter of both lowest; of equal ones the first by GPU, own copy,
+  /// theirs.
   Exchange best_exchange(std::size_t hottest) const;
+  void exchange_with(std::size_t gpu, std::size_t hottest, Exchange& best) const;
 
   const FineLoads* loads_;
   std::vector<std::int64_t> capacity_;

@@ -14,10 +14,14 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include <atomic>
 #include <chrono>
+#include <fstream>
 #include <memory>
 #include <optional>
 #include <poll.h>
+#include <set>
+#include <string>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -113,6 +117,55 @@ protected:
   std::shared_ptr<StageDesk> desk_ = std::make_shared<StageDesk>(registry_);
   std::unique_ptr<ControlSocket> socket_;
 };
+
+/// A library that is looked at until the test lets it go.
+class SlowLibrary final : public sched::LibrarySource {
+public:
+  Result<sched::PolicyFactory> find(const sched::LibrarySpec&, const std::string&,
+                                    const std::string&) override {
+    looked_at = true;
+    for (int ms = 0; ms < 60'000 && !may_go_on; ++ms)
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    return {ErrorCode::bad_argument, "slow.so: looked at in the end"};
+  }
+  std::set<std::string> names(const sched::LibrarySpec&, const std::string&) override {
+    return {"slow"};
+  }
+  std::atomic<bool> looked_at{false}, may_go_on{false};
+};
+
+// The look at a library takes as long as it takes; other clients are answered meanwhile.
+TEST_F(ControlSocketTest, ASecondClientIsAnsweredWhileALibraryIsLookedAt) {
+  const auto library = std::make_shared<SlowLibrary>();
+  auto registry = std::make_shared<sched::PolicyRegistry>();
+  sched::register_builtin_policies(*registry);
+  registry->set_library_source(library);
+  registry_ = registry;
+  desk_ = std::make_shared<StageDesk>(registry_);
+  serve({});
+  const std::string file = folder_.path("slow.so");
+  std::ofstream(file) << "bytes";
+  const std::string text = fmt::format(
+      "name = \"slow\"\n[[library]]\npath = \"{}\"\n[queue]\npolicy = \"slow\"\n", file);
+  const int first = raw();
+  send_all(first,
+           Json{{"command", "check"}, {"text", text}, {"file", "/x/slow.toml"}}.dump() + "\n");
+  ::shutdown(first, SHUT_WR);
+  for (int ms = 0; ms < 20'000 && !library->looked_at; ++ms)
+    std::this_thread::sleep_for(std::chrono::milliseconds{1});
+  ASSERT_TRUE(library->looked_at);
+  EXPECT_EQ(result({{"command", "show"}})["name"], "default");
+  EXPECT_EQ(result({{"command", "history"}})["sets"].size(), 1U);
+  EXPECT_FALSE(library->may_go_on);
+  library->may_go_on = true;
+  const auto answer = read_to_end(first);
+  ::close(first);
+  ASSERT_TRUE(answer.has_value());
+  const Json check = Json::parse(*answer);
+  EXPECT_EQ(check["ok"], true) << check;
+  EXPECT_EQ(check["result"]["ok"], false);
+  EXPECT_NE(check.dump().find("looked at in the end"), std::string::npos) << check;
+}
 
 TEST_F(ControlSocketTest, ShowsWhatIsLive) {
   const Json show = result({{"command", "show"}});

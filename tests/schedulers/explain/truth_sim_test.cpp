@@ -1,5 +1,5 @@
-// 100 random requests of loaded runs, with preemptions, dead ranks and swaps: the spans add up to
-// the measured latency, and every statement is held against the ledger's entries.
+// 100 random requests of loaded runs, each with preemptions, dead ranks and swaps: the spans add up
+// to the measured latency, and every statement is held against the ledger's entries.
 //
 // The check shares no code with what it checks: it reads the numbers back out of the words and
 // counts for itself. Each kind of statement has its checker; one that none of them knows fails.
@@ -27,6 +27,22 @@ std::set<std::size_t> drawn(std::size_t size, std::size_t count, std::uint64_t s
   while (places.size() < std::min(size, count))
     places.insert(rng.below(size));
   return places;
+}
+
+/// Ranks that were lost, and sets that went live after the first one.
+struct Events {
+  std::int64_t ranks_lost = 0, swaps = 0;
+};
+
+Events events_of(const std::vector<LedgerEntry>& entries) {
+  Events events;
+  for (const LedgerEntry& entry : entries) {
+    const auto* change = std::get_if<RankChange>(&entry.what);
+    events.ranks_lost += change != nullptr && !change->up ? 1 : 0;
+    const auto* live = std::get_if<SetLive>(&entry.what);
+    events.swaps += live != nullptr && raw(live->set.epoch) > 1 ? 1 : 0;
+  }
+  return events;
 }
 
 void check_request(const Witness& witness, const Finish& finish,
@@ -67,6 +83,12 @@ TEST(ExplainTruth, EveryStatementOfAHundredRequestsIsInTheLedger) {
     const sim::Report report = simulator.report();
     preempted += report.preempted;
     retried += report.retried;
+    const Events events = events_of(simulator.entries());
+    if (!seeds.are_given) {
+      EXPECT_GT(report.preempted, 0) << "seed " << seed;
+      EXPECT_GT(events.ranks_lost, 0) << "seed " << seed;
+      EXPECT_EQ(events.swaps, 2) << "seed " << seed;
+    }
     std::map<RankId, std::string> names;
     for (const RankOptions& rank : plan.options.ranks)
       names[rank.rank.rank] = rank.name;

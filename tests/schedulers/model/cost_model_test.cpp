@@ -2,6 +2,7 @@
 
 #include "schedulers/core/rng.hpp"
 #include "schedulers/model/cost_model.hpp"
+#include "schedulers/model/integer_math.hpp"
 #include "tests/support/cluster_builder.hpp"
 
 #include <gtest/gtest.h>
@@ -213,6 +214,34 @@ TEST(CostModel, SaturatesInsteadOfOverflowing) {
   EXPECT_EQ(huge.chunk_ps(1, 0), kMax);
   EXPECT_EQ(huge.marginal_ps(kMax, kMax), kMax);
   EXPECT_EQ(huge.largest_chunk(kMax - 1, 0), 0);
+}
+
+// Blocks by a shift or by a division; loads and ratios in 64 bits where they fit, else in 128.
+TEST(CostModel, TheShortWaysOfIntegersEqualTheLongOnes) {
+  std::printf("seed 13\n");
+  Rng rng(13);
+  const auto number = [&] {
+    const std::int64_t size = static_cast<std::int64_t>(rng.bits() >> (1 + rng.below(62)));
+    return rng.below(4) == 0 ? -size : size;
+  };
+  const auto part = [](std::int64_t factor, std::int64_t count) -> Int128 {
+    return factor <= 0 || count <= 0 ? 0 : static_cast<Int128>(factor) * count;
+  };
+  for (int i = 0; i < 20'000; ++i) {
+    const std::int64_t positions = number();
+    const std::int64_t size = 1 + static_cast<std::int64_t>(rng.below(300));
+    ASSERT_EQ(blocks_for(positions, size), positions <= 0 ? 0 : (positions - 1) / size + 1);
+    CostModel m;
+    m.sequence_ps = std::abs(number());
+    m.context_token_ps = std::abs(number());
+    const std::int64_t n = number(), k = number();
+    ASSERT_EQ(m.decode_load_ps(n, k),
+              saturate(part(m.sequence_ps, n) + part(m.context_token_ps, k)));
+    const std::int64_t a = number(), b = number(), c = number();
+    if (c != 0) {
+      ASSERT_EQ(scale(a, b, c), saturate(static_cast<Int128>(a) * b / c));
+    }
+  }
 }
 
 TEST(CostModel, LargestChunkIsExactWhereDoublesAreNot) {

@@ -90,7 +90,7 @@ TEST(RankStage, PrefillOfTwoChunksIsExportedAndKeptUntilRelease) {
   const RunStep first = rank.step();
   ASSERT_EQ(first.entries.size(), 1U);
   EXPECT_FALSE(first.entries[0].draw);
-  EXPECT_EQ(first.entries[0].blocks.size(), 1U);
+  EXPECT_EQ(first.blocks_of(first.entries[0]).size(), 1U);
   rank.done(first);
   EXPECT_TRUE(sent<Tokens>(rank.effects).empty());
   EXPECT_EQ(rank.report().progress[0].done, 4);
@@ -98,7 +98,7 @@ TEST(RankStage, PrefillOfTwoChunksIsExportedAndKeptUntilRelease) {
   rank.chunks(2, {{ref(1), 4, 3, true}});
   const RunStep second = rank.step();
   EXPECT_TRUE(second.entries[0].draw);
-  EXPECT_EQ(second.entries[0].blocks.size(), 2U);
+  EXPECT_EQ(second.blocks_of(second.entries[0]).size(), 2U);
   rank.done(second);
   const auto tokens = sent<Tokens>(rank.effects);
   ASSERT_EQ(tokens.size(), 1U);

@@ -399,6 +399,87 @@ TEST(DraftLengthByLoad, LearnsFromMeasuredStepsWithinItsClamp) {
   EXPECT_EQ(choose(next, rows, kV41).step_ps, choose(policy, rows, kV41).step_ps);
 }
 
+/// Rows of random survivals, with old ones at times; many equal, some out of range.
+std::vector<DraftRow> random_rows(Rng& rng, std::deque<std::vector<std::int64_t>>& kept) {
+  const std::uint64_t spread = std::uint64_t{1} << rng.below(31);
+  const bool odd = rng.below(8) == 0;
+  const auto survivals = [&](std::uint64_t count) {
+    auto& out = kept.emplace_back();
+    for (std::uint64_t j = 0; j < count; ++j)
+      out.push_back(kCertain - static_cast<std::int64_t>(rng.below(spread)));
+    std::sort(out.rbegin(), out.rend());
+    if (odd && !out.empty()) out.front() += 5;
+    return std::span<const std::int64_t>(out);
+  };
+  std::vector<DraftRow> rows(rng.below(90));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    rows[i].ref.request = RequestId{i};
+    rows[i].survivals = survivals(rng.below(7));
+    if (rng.below(2) == 0) rows[i].old_survivals = survivals(rng.below(7));
+  }
+  return rows;
+}
+
+// One rank is chosen for without sorting all drafts, several are not: with a second rank that has
+// no rows both must come to the same.
+TEST(DraftLengthByLoad, OneRankAloneIsAsOneRankBesideAnEmptyOne) {
+  std::printf("seed 83\n");
+  Rng rng(83);
+  const auto points = measured();
+  std::int64_t partly = 0;
+  for (int round = 0; round < 3000; ++round) {
+    std::deque<std::vector<std::int64_t>> kept;
+    const std::vector<DraftRow> rows = random_rows(rng, kept);
+    const auto own = static_cast<std::int64_t>(rows.size());
+    const std::vector<std::int64_t> one = {own + static_cast<std::int64_t>(rng.below(3))};
+    const std::vector<std::int64_t> two = {one[0], 0};
+    DraftQuery query{rows, one, {points}};
+    query.costs.captured_max = static_cast<std::int64_t>(rng.below(1200));
+    query.costs.curve = rng.below(2) == 0 ? CostCurve::staircase : CostCurve::graphs;
+    query.costs.token_ps = static_cast<std::int64_t>(rng.below(20'000'000));
+    ByLoadDrafts policy(
+        {.search = rng.below(2) == 0 ? DraftSearch::throughput : DraftSearch::causal});
+    for (std::int64_t size = 1; size < 512; size *= 2)
+      policy.observe({size, 1000, 900 + static_cast<std::int64_t>(rng.below(200))});
+    const auto alone = policy.choose(query, {});
+    query.rank_tokens = two;
+    const auto beside = policy.choose(query, {});
+    ASSERT_EQ(alone.value->lengths, beside.value->lengths) << round;
+    ASSERT_EQ(alone.value->expected, beside.value->expected) << round;
+    ASSERT_EQ(alone.value->step_ps, beside.value->step_ps) << round;
+    ASSERT_EQ(alone.reason, beside.reason) << round;
+    const auto taken =
+        std::accumulate(alone.value->lengths.begin(), alone.value->lengths.end(), std::int64_t{0});
+    partly += alone.reason == Reason::budget_reached && taken > 0 ? 1 : 0;
+  }
+  EXPECT_GT(partly, 300) << "most questions are about where to stop";
+}
+
+TEST(StepCosts, AWalkReadsWhatALookUpReads) {
+  std::printf("seed 89\n");
+  Rng rng(89);
+  for (int round = 0; round < 500; ++round) {
+    std::vector<CostPoint> points;
+    for (std::int64_t tokens = 0; points.size() < 1 + rng.below(9);) {
+      tokens += 1 + static_cast<std::int64_t>(rng.below(40));
+      points.push_back({tokens, static_cast<std::int64_t>(rng.below(1 << 20))});
+    }
+    StepCosts costs{points};
+    costs.captured_max = static_cast<std::int64_t>(rng.below(300));
+    costs.curve = rng.below(2) == 0 ? CostCurve::staircase : CostCurve::graphs;
+    costs.token_ps = static_cast<std::int64_t>(rng.below(9));
+    Residuals residuals;
+    for (std::int64_t& off : residuals.off)
+      off = static_cast<std::int64_t>(rng.below(300'001)) - 150'000;
+    StepCostWalk walk(costs);
+    CorrectedWalk corrected(costs, residuals);
+    for (std::int64_t tokens = 0; tokens < 400; tokens += static_cast<std::int64_t>(rng.below(5))) {
+      ASSERT_EQ(walk.at(tokens), costs.at(tokens)) << round << " " << tokens;
+      ASSERT_EQ(corrected.at(tokens), residuals.corrected(costs, tokens)) << round << " " << tokens;
+    }
+  }
+}
+
 TEST(DraftLengths, EdgesOfTheQuestion) {
   for (const bool by_load : {false, true}) {
     AllDrafts all;
