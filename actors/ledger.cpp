@@ -34,6 +34,7 @@ std::size_t bytes_of(const sched::LedgerEntry& entry) {
         if constexpr (requires { q.requests; }) bytes += q.requests.size() * sizeof(q.requests[0]);
         if constexpr (requires { q.ranks; }) bytes += q.ranks.size() * sizeof(q.ranks[0]);
         if constexpr (requires { q.decodes; }) bytes += q.decodes.size() * sizeof(q.decodes[0]);
+        if constexpr (requires { q.bytes(); }) bytes += 2 * q.bytes(); // And its answer.
       },
       *record->asked);
   return bytes;

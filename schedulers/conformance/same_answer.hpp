@@ -26,6 +26,8 @@ inline bool same(const StepDecision& a, const StepDecision& b) {
   return a.decodes == b.decodes && same(a.slices, b.slices);
 }
 
+inline bool same(const ExpertLayout& a, const ExpertLayout& b) { return a == b; }
+
 /// Value, reason and retry time; pure.
 template <class T>
 bool same_answer(const Decision<T>& a, const Decision<T>& b) {

@@ -250,7 +250,8 @@ Run suite_of(const std::string& kind) {
       {ChunkerQuestion::kKind, run<ChunkerQuestion>},
       {HandoffQuestion::kKind, run<HandoffQuestion>},
       {BalancerQuestion::kKind, run<BalancerQuestion>},
-      {StepQuestion::kKind, run<StepQuestion>}};
+      {StepQuestion::kKind, run<StepQuestion>},
+      {ExpertQuestion::kKind, run<ExpertQuestion>}};
   for (const auto& [name, suite] : suites) {
     if (name == kind) return suite;
   }

@@ -44,6 +44,19 @@ void fill(RandomEntries& random, sched::StepDecision& answer) {
   fill(random, answer.slices);
 }
 
+void fill(RandomEntries& random, sched::ExpertLayout& answer) {
+  for (std::uint64_t n = random.below(4); n > 0; --n) {
+    sched::ExpertLayerPlan layer;
+    for (std::uint64_t slots = random.below(9); slots > 0; --slots)
+      layer.slots.push_back(static_cast<std::int32_t>(random.below(12)) - 1);
+    layer.change = static_cast<sched::LayerChange>(random.below(5));
+    layer.moves = random.count(9);
+    layer.imbalance_millionths = random.count(2'000'000);
+    answer.layers.push_back(std::move(layer));
+  }
+  answer.moves = random.count(90);
+}
+
 template <class Question>
 sched::Asked asked(RandomEntries& random) {
   auto made = std::make_shared<sched::AskedOf<Question>>();
@@ -65,7 +78,7 @@ sched::Asked asked(RandomEntries& random) {
 }
 
 sched::Asked any_asked(RandomEntries& random, std::uint64_t kind) {
-  switch (kind % 7) {
+  switch (kind % 8) {
   case 0:
     return asked<sched::AdmissionQuestion>(random);
   case 1:
@@ -78,8 +91,10 @@ sched::Asked any_asked(RandomEntries& random, std::uint64_t kind) {
     return asked<sched::HandoffQuestion>(random);
   case 5:
     return asked<sched::BalancerQuestion>(random);
-  default:
+  case 6:
     return asked<sched::StepQuestion>(random);
+  default:
+    return asked<sched::ExpertQuestion>(random);
   }
 }
 
@@ -92,6 +107,7 @@ sched::Record record(RandomEntries& random, std::uint64_t kind) {
   out.reason = static_cast<sched::Reason>(random.below(20));
   out.value = random.count(900);
   out.view_age_us = random.count(900);
+  out.too_large = random.one_in(5);
   if (!random.one_in(6)) out.asked = any_asked(random, kind);
   out.kind = !out.asked || random.one_in(5) ? fmt::format("k{}", random.text(9))
                                             : std::string(kind_of(*out.asked));
@@ -142,8 +158,8 @@ LedgerEntry entry(RandomEntries& random, std::uint64_t number) {
   out.number = number;
   out.at_us = random.count(90'000'000);
   out.stage = {static_cast<sched::StageKind>(random.below(4)), random.rank_ref()};
-  switch (number % 13) {
-  case 7:
+  switch (number % 14) {
+  case 13:
     out.what = sched::Observed{
         {random.context(), random.request(), static_cast<sched::QueueEvent>(random.below(4))},
         PolicyEpoch{random.below(9)}};
