@@ -34,6 +34,7 @@ std::size_t bytes_of(const sched::LedgerEntry& entry) {
         if constexpr (requires { q.requests; }) bytes += q.requests.size() * sizeof(q.requests[0]);
         if constexpr (requires { q.ranks; }) bytes += q.ranks.size() * sizeof(q.ranks[0]);
         if constexpr (requires { q.decodes; }) bytes += q.decodes.size() * sizeof(q.decodes[0]);
+        if constexpr (requires { q.bytes(); }) bytes += 2 * q.bytes(); // And its answer.
       },
       *record->asked);
   return bytes;
@@ -182,12 +183,22 @@ void Ledger::append(sched::RequestNamed named, std::int64_t now_us) {
   state_->append({0, now_us, {}, std::move(named)});
 }
 
-void Ledger::flush() {
-  std::unique_lock lock(state_->mutex);
-  const std::uint64_t target = state_->taken;
+LedgerMark Ledger::mark() {
+  const std::lock_guard lock(state_->mutex);
   state_->hurry = true;
   state_->wake.notify_one();
-  state_->written.wait_for(lock, kFlushWait, [&] { return state_->done >= target; });
+  return {state_->taken, state_->next_number};
+}
+
+bool Ledger::is_written(const LedgerMark& mark) const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->done >= mark.taken;
+}
+
+void Ledger::flush() {
+  const LedgerMark all = mark();
+  std::unique_lock lock(state_->mutex);
+  state_->written.wait_for(lock, kFlushWait, [&] { return state_->done >= all.taken; });
 }
 
 std::int64_t Ledger::records() const {

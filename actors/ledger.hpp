@@ -22,6 +22,12 @@ struct LedgerLimits {
   std::int64_t wait_us = 50'000;          ///< An entry waits so long at most before it is written.
 };
 
+/// A moment of a ledger.
+struct LedgerMark {
+  std::uint64_t taken = 0;       ///< Entries that its queue had taken in.
+  std::uint64_t next_number = 0; ///< Of the first entry after it.
+};
+
 /// Append-only. Encoding and writing have a thread of their own. Thread: any; entries of one caller
 /// keep their order.
 class Ledger {
@@ -45,6 +51,10 @@ public:
   /// Before everything else about the request.
   void append(sched::RequestNamed named, std::int64_t now_us);
 
+  /// Asks for all that was appended before to be written soon. Never waits.
+  LedgerMark mark();
+  /// Whether all before the mark is written or lost.
+  bool is_written(const LedgerMark& mark) const;
   /// Returns when all that was appended before is written or lost; waits for 10 s at most.
   void flush();
 

@@ -17,6 +17,8 @@ using sched::reason_name;
 
 constexpr std::array<std::string_view, 4> kQueueEvents = {"entered", "served", "returned", "left"};
 constexpr std::array<std::string_view, 3> kReservations = {"worst", "expected", "shielded"};
+constexpr std::array<std::string_view, 5> kLayerChanges = {"placed", "moved", "kept_balanced",
+                                                           "kept_loads", "kept_costs"};
 constexpr std::array<std::string_view, 4> kEndReasons = {"none", "eos", "stop_id", "length"};
 
 template <std::size_t N, class Enum>
@@ -178,6 +180,30 @@ void question(JsonWriter& json, const sched::OverlapQuestion& q) {
   json.field("blocks_free", q.view.blocks_free).field("blocks_retiring", q.view.blocks_retiring);
 }
 
+void fields(JsonWriter& json, const sched::ExpertLayer& layer) {
+  values(json, "loads", layer.loads);
+  values(json, "steps", layer.steps);
+  values(json, "current", layer.current);
+}
+
+void fields(JsonWriter& json, const sched::ExpertLayerPlan& layer) {
+  values(json, "slots", layer.slots);
+  json.field("change", name_in(kLayerChanges, layer.change)).field("moves", layer.moves);
+  json.field("imbalance_millionths", layer.imbalance_millionths);
+}
+
+void question(JsonWriter& json, const sched::ExpertQuestion& q) {
+  json.key("topology").open('{');
+  json.field("experts", q.topology.experts).field("slots", q.topology.slots);
+  json.field("gpus", q.topology.gpus).field("groups", q.topology.groups);
+  json.field("nodes", q.topology.nodes).close('}').key("costs").open('{');
+  json.field("expert_bytes", q.costs.expert_bytes);
+  json.field("link_bytes_per_s", q.costs.link_bytes_per_s);
+  json.field("disturbance_ps", q.costs.disturbance_ps).field("layer_ps", q.costs.layer_ps);
+  json.field("steps", q.costs.steps).close('}').field("moves_max", q.moves_max);
+  objects(json, "layers", q.layers);
+}
+
 void answer(JsonWriter& json, sched::Admission value) {
   json.field("admit", value == sched::Admission::admit);
 }
@@ -205,6 +231,11 @@ void answer(JsonWriter& json, const sched::StepDecision& value) {
 void answer(JsonWriter& json, const sched::OverlapPlan& value) {
   json.field("plan_now", value.plan_now).field("arrival_tokens", value.arrival_tokens);
   json.field("masks_under_verify", value.masks_under_verify);
+}
+
+void answer(JsonWriter& json, const sched::ExpertLayout& value) {
+  objects(json, "layers", value.layers);
+  json.field("moves", value.moves);
 }
 
 void asked_fields(JsonWriter& json, const sched::Asked& asked) {
@@ -253,7 +284,7 @@ struct JsonOf {
     fields(json, r.ref);
     fields(json, r.rank);
     json.field("reason", reason_name(r.reason)).field("value", r.value);
-    json.field("view_age_us", r.view_age_us);
+    json.field("view_age_us", r.view_age_us).field("too_large", r.too_large);
     objects(json, "candidates", r.candidates);
     if (r.asked) asked_fields(json, *r.asked);
   }
@@ -318,7 +349,8 @@ struct WordsOf {
     std::string out =
         fmt::format("{} by {} (epoch {}):{}", r.kind, r.policy, raw(r.epoch), ref_words(r.ref));
     if (r.asked) return out + " " + answer_words(*r.asked);
-    return out + fmt::format(" rank {}, {}", raw(r.rank.rank), reason_name(r.reason));
+    out += fmt::format(" rank {}, {}", raw(r.rank.rank), reason_name(r.reason));
+    return r.too_large ? out + ", its question was too large to be kept" : out;
   }
   std::string operator()(const sched::Observed& o) const {
     return fmt::format("queue policy saw{} {}", ref_words(o.observation.request.ref),
@@ -392,6 +424,9 @@ struct AnswerWords {
   }
   static std::string words(const sched::HandoffQuestion& q, const sched::HandoffPlan&) {
     return fmt::format("whole, from rank {}", raw(q.query.source.rank));
+  }
+  static std::string words(const sched::ExpertQuestion&, const sched::ExpertLayout& layout) {
+    return fmt::format("{} moves in {} layers", layout.moves, layout.layers.size());
   }
   static std::string words(const sched::StepQuestion& q, const sched::StepDecision& step) {
     std::string out = fmt::format("{} decodes", step.decodes.size());

@@ -20,7 +20,8 @@ struct ShadowTotals {
   std::int64_t decisions = 0; ///< It answered.
   std::int64_t disagreed = 0; ///< Of those, with another value than the live one.
   std::int64_t failed = 0;    ///< It gave no valid answer.
-  std::int64_t dropped = 0;   ///< Questions it was too slow for, and those until it caught up.
+  /// Questions it was too slow for, those until it caught up, and those too large to be kept.
+  std::int64_t dropped = 0;
 };
 
 struct ManagerView {

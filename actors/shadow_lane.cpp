@@ -24,12 +24,15 @@ constexpr std::chrono::milliseconds kLastWait{2000};
 /// Who is shadowed: a kind on a stage.
 using Stream = std::pair<std::string, std::string>;
 
+/// In place of a question that was not kept.
+struct TooLarge {};
+
 /// Something for the lane, in order.
 struct Item {
   PolicyEpoch epoch{};
   Stream stream;
   bool after_drop = false; ///< Something of this stream found the queue full.
-  std::variant<sched::PolicySet, sched::Asked, sched::QueueObservation> what;
+  std::variant<sched::PolicySet, sched::Asked, sched::QueueObservation, TooLarge> what;
 };
 
 } // namespace
@@ -56,7 +59,8 @@ struct ShadowLane::Shared {
   /// Under the lock. A question that finds the queue full is dropped.
   void push(Item item) {
     if (queue.size() >= queue_max) {
-      if (std::holds_alternative<sched::Asked>(item.what)) ++dropped[item.stream.second];
+      const bool question = !std::holds_alternative<sched::QueueObservation>(item.what);
+      if (question) ++dropped[item.stream.second];
       torn.insert(std::move(item.stream));
       return;
     }
@@ -85,8 +89,11 @@ public:
       observe(seat_of(item), *seen);
       return;
     }
-    std::visit([&](const auto& asked) { ask(seat_of(item), *asked); },
-               std::get<sched::Asked>(item.what));
+    if (const auto* asked = std::get_if<sched::Asked>(&item.what)) {
+      std::visit([&](const auto& one) { ask(seat_of(item), *one); }, *asked);
+    } else {
+      miss(item.stream.second);
+    }
     tell(item.stream.second);
   }
 
@@ -147,9 +154,7 @@ private:
     }
     if (asked.gap && seat.imports) seat.begun = false;
     if (!seat.begun && !asked.has_state) {
-      ++missed_[seat.kind]; // Its state is not known any more.
-      ++totals.dropped;
-      return;
+      return miss(seat.kind); // Its state is not known any more.
     }
     if (!seat.begun) seat.policy->import_state(asked.state);
     seat.begun = true;
@@ -162,6 +167,11 @@ private:
     }
     ++totals.decisions;
     if (!sched::same_choice(answer, asked.answer)) ++totals.disagreed;
+  }
+
+  void miss(const std::string& kind) {
+    ++missed_[kind];
+    ++totals_[kind].dropped;
   }
 
   static void observe(Seat& seat, const sched::QueueObservation& seen) {
@@ -179,7 +189,8 @@ private:
   sched::PolicySet set_;
   std::map<Stream, Seat> seats_;
   std::map<std::string, ShadowTotals> totals_;
-  std::map<std::string, std::int64_t> missed_; ///< By kind: came after a gap, without a state.
+  /// By kind: came after a gap, without a state, or was too large to come at all.
+  std::map<std::string, std::int64_t> missed_;
 };
 
 ShadowLane::ShadowLane(std::shared_ptr<const sched::PolicyRegistry> registry,
@@ -220,8 +231,9 @@ void ShadowLane::offer(const std::string& stage, const sched::Effects& effects) 
   const std::size_t before = shared.queue.size();
   for (const sched::Effect& effect : effects.list()) {
     if (const auto* record = std::get_if<sched::Record>(&effect)) {
-      if (!record->asked || record->epoch != shared.epoch) continue;
-      if (shared.kinds.count(record->kind) == 0) continue;
+      if (record->epoch != shared.epoch || shared.kinds.count(record->kind) == 0) continue;
+      if (record->too_large) shared.push({record->epoch, {stage, record->kind}, false, TooLarge{}});
+      if (!record->asked) continue;
       const bool canary =
           std::visit([](const auto& asked) { return asked->canary; }, *record->asked);
       if (!canary) shared.push({record->epoch, {stage, record->kind}, false, *record->asked});

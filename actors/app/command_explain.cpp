@@ -1,6 +1,7 @@
 // `troupe explain REQUEST`: one request's story out of a ledger, in words or as JSON.
 
 #include "actors/app/commands.hpp"
+#include "actors/app/running_ledger.hpp"
 #include "actors/app/story_json.hpp"
 #include "actors/ledger_reader.hpp"
 #include "schedulers/explain/explainer.hpp"
@@ -9,6 +10,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,18 +18,52 @@ namespace troupe::app {
 
 namespace {
 
+/// What is read: all of a folder, or what a running system has written when it was asked.
+struct Source {
+  std::string folder;
+  std::optional<LedgerPlace> running;
+};
+
+Result<Source> source_of(const ExplainArguments& arguments) {
+  if (!arguments.ledger.empty()) return Source{arguments.ledger, {}};
+  const auto place = ask_ledger(arguments.connect);
+  if (place.ok()) return Source{place->folder, *place};
+  return Error{place.error().code, place.error().message +
+                                       "; a job that has ended is told from its ledger: --ledger "
+                                       "DIR, as in results.jsonl.ledger"};
+}
+
+/// Returns what could not be read. A running system goes on writing behind what is read here.
+Result<std::vector<actors::LedgerFault>> read(const Source& source, sched::Explainer& explainer) {
+  auto reader = actors::LedgerReader::open(source.folder);
+  if (!reader.ok()) return reader.error();
+  while (const auto entry = reader->next()) {
+    if (source.running && entry->number >= source.running->next_number) break;
+    explainer.take(*entry);
+  }
+  std::vector<actors::LedgerFault> faults = reader->faults();
+  if (source.running) {
+    explainer.runs_until(source.running->at_us);
+    std::erase_if(faults, [](const actors::LedgerFault& fault) { return fault.torn; });
+  }
+  return faults;
+}
+
 /// Why there is nothing to tell, and what to do.
-std::string not_found(const ExplainArguments& arguments, std::int64_t requests) {
+std::string not_found(const ExplainArguments& arguments, const Source& source,
+                      std::int64_t requests) {
+  const char* coming =
+      source.running ? "; a line of the input has a name there from when it is taken up" : "";
   if (requests == 0) {
     return fmt::format("{}: the ledger names no request; it is written while a job runs with "
-                       "ledger.level = \"decisions\"",
-                       arguments.ledger);
+                       "ledger.level = \"decisions\" or \"events\"{}",
+                       source.folder, coming);
   }
   return fmt::format(
       "{}: no request is named \"{}\" or has that number; the ledger names {} requests, `troupe "
       "ledger tail --what named --ledger {}` shows the last ones. Old ones go when the ledger "
-      "reaches ledger.size_max",
-      arguments.ledger, arguments.request, requests, arguments.ledger);
+      "reaches ledger.size_max{}",
+      source.folder, arguments.request, requests, source.folder, coming);
 }
 
 /// Prints why a rank was not chosen; false when it was no candidate of any decision.
@@ -41,13 +77,18 @@ bool print_why_not(const sched::Story& story, const std::string& rank) {
 } // namespace
 
 int command_explain(const ExplainArguments& arguments) {
+  const auto source = source_of(arguments);
+  if (!source.ok()) {
+    return fail(arguments.connect.empty() ? kExitRefused : kExitFailed, source.error().message);
+  }
   sched::Explainer explainer(arguments.request);
-  const auto faults = actors::read_ledger(
-      arguments.ledger, [&](sched::LedgerEntry&& entry) { explainer.take(entry); });
+  const auto faults = read(*source, explainer);
   if (!faults.ok()) return fail(exit_code_of(faults.error()), faults.error().message);
   if (!arguments.common.quiet) say_faults(*faults);
   const std::vector<sched::Story> stories = explainer.stories();
-  if (stories.empty()) return fail(kExitRefused, not_found(arguments, explainer.requests_seen()));
+  if (stories.empty()) {
+    return fail(kExitRefused, not_found(arguments, *source, explainer.requests_seen()));
+  }
   bool candidate = arguments.why_not.empty();
   for (const sched::Story& story : stories) {
     if (!arguments.why_not.empty()) {

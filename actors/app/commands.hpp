@@ -132,7 +132,8 @@ struct SimArguments {
 struct ExplainArguments {
   CommonArguments common;
   std::string request; ///< A custom_id, or the number of a request.
-  std::string ledger;  ///< Folder.
+  std::string ledger;  ///< Folder; "" = that of a running system.
+  std::string connect; ///< As above, of the system that is asked where its ledger lies.
   std::string why_not; ///< A rank's name; "" = the whole story.
 };
 

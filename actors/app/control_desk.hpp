@@ -8,11 +8,22 @@
 
 #include <chrono>
 #include <cstdint>
+#include <functional>
 #include <future>
 #include <optional>
 #include <string>
 
 namespace troupe::app {
+
+/// Where the system writes what it decides, as far as that was asked for.
+struct LedgerPlace {
+  std::string folder;            ///< Absolute; "" = no ledger is kept.
+  std::uint64_t next_number = 0; ///< Of the first entry that may not be written yet.
+  std::int64_t at_us = 0;        ///< When it was asked, by the clock of the entries.
+};
+
+/// The answer when it is there; asked again until then.
+using LedgerReply = std::function<std::optional<LedgerPlace>()>;
 
 /// The policy manager as seen from other threads.
 ///
@@ -33,6 +44,9 @@ public:
 
   /// The system at this moment as one JSON object.
   virtual std::string top() const = 0;
+
+  /// Asks for everything that was decided until now to be written where others can read it.
+  virtual LedgerReply write_ledger() = 0;
 };
 
 /// The answer, when it is there; of a system that ends, a refusal that says so.

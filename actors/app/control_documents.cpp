@@ -190,6 +190,12 @@ std::string history_document(const actors::ManagerView& view) {
   return line_of({{"sets", std::move(sets)}});
 }
 
+std::string ledger_document(const LedgerPlace& place) {
+  return line_of({{"folder", or_null(place.folder)},
+                  {"next_number", place.next_number},
+                  {"at_us", place.at_us}});
+}
+
 std::string top_document(const TopSample& top, const actors::ManagerView& view) {
   Json out;
   out["at_us"] = top.at_us;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/app/config_loader.hpp"
+#include "actors/app/control_desk.hpp"
 #include "actors/app/policy_text.hpp"
 #include "actors/app/top_board.hpp"
 #include "actors/manager_facts.hpp"
@@ -33,6 +34,9 @@ std::string refused_document(const actors::ManagerView& view,
 
 /// `policy history`; "to_us" of the live set is null. Pure.
 std::string history_document(const actors::ManagerView& view);
+
+/// Where the ledger lies: {"folder", "next_number", "at_us"}; folder null when none is kept. Pure.
+std::string ledger_document(const LedgerPlace& place);
 
 /// `troupe top`. Pure.
 std::string top_document(const TopSample& top, const actors::ManagerView& view);

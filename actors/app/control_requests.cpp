@@ -40,6 +40,7 @@ const std::map<std::string, std::set<std::string>>& commands() {
       {"promote", {}},
       {"rollback", {"reason"}},
       {"history", {}},
+      {"ledger", {}},
       {"top", {}}};
   return all;
 }
@@ -131,6 +132,15 @@ ControlReply when_ended(ControlDesk::Ended ended, std::int64_t answer_us) {
   };
 }
 
+/// Waits for the thread of the ledger until `due_us`.
+ControlReply when_written(LedgerReply written, std::int64_t due_us) {
+  return [written = std::move(written), due_us](std::int64_t now_us) -> std::optional<std::string> {
+    if (const auto place = written()) return ok_line(ledger_document(*place));
+    if (now_us < due_us) return std::nullopt;
+    return control_error("late", "the ledger is not written yet; is its disk slow or full?");
+  };
+}
+
 /// What one line asks for.
 class Request {
 public:
@@ -156,6 +166,7 @@ private:
     if (command_ == "show") return document(show_document(desk_.view(), registry_));
     if (command_ == "history") return document(history_document(desk_.view()));
     if (command_ == "top") return document(desk_.top());
+    if (command_ == "ledger") return when_written(desk_.write_ledger(), answer_us_);
     if (command_ == "promote") return when_ended(desk_.ask(sched::PromoteAsked{}), answer_us_);
     if (command_ == "rollback") return rollback();
     if (command_ == "shadow") return shadow();

@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <filesystem>
 #include <map>
 #include <string>
 #include <thread>
@@ -29,6 +30,18 @@ struct SystemSettings : caf::actor_system_config {
   }
 };
 
+/// Time is taken after the mark: no entry before the mark is later than it.
+LedgerReply write_ledger(const std::shared_ptr<actors::Ledger>& ledger, const std::string& folder) {
+  if (!ledger) return [] { return LedgerPlace{{}, 0, steady_us()}; };
+  const actors::LedgerMark mark = ledger->mark();
+  return
+      [ledger, mark,
+       place = LedgerPlace{folder, mark.next_number, steady_us()}]() -> std::optional<LedgerPlace> {
+        if (!ledger->is_written(mark)) return std::nullopt;
+        return place;
+      };
+}
+
 } // namespace
 
 struct LocalSystem::State {
@@ -39,6 +52,7 @@ struct LocalSystem::State {
   std::vector<std::string> names;  ///< Of ranks, ascending by id.
   std::vector<sched::Role> roles;  ///< Likewise.
   std::vector<engine::KvFacts> kv; ///< Likewise.
+  std::string ledger_folder;       ///< Absolute; "" = none is kept.
   SystemActors all;
   std::int64_t start_us = steady_us();
   bool stopped = false;
@@ -110,6 +124,9 @@ void LocalSystem::start_all(SystemOptions options, std::vector<OpenedRank> ranks
     state.names.push_back(rank.name);
     state.roles.push_back(rank.group.role);
     state.kv.push_back(rank.kv);
+  }
+  if (!options.ledger_directory.empty()) {
+    state.ledger_folder = std::filesystem::absolute(options.ledger_directory).lexically_normal();
   }
   state.system = std::make_unique<caf::actor_system>(state.settings);
   state.self = std::make_unique<caf::scoped_actor>(*state.system);
@@ -189,6 +206,9 @@ std::shared_ptr<ControlDesk> LocalSystem::open_desk(std::shared_ptr<const TopBoa
     add_to(top.metrics);
     top.decisions = state_->all.stages->recent();
     return top_document(top, view);
+  };
+  parts.write_ledger = [ledger = state_->all.ledger, folder = state_->ledger_folder] {
+    return write_ledger(ledger, folder);
   };
   OpenedDesk opened = app::open_desk(*state_->system, std::move(parts));
   state_->add(opened.asker, kDesk);

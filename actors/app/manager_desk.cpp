@@ -69,6 +69,7 @@ public:
   Ended ask(sched::PromoteAsked asked) override { return pass(std::move(asked)); }
   actors::ManagerView view() const override { return parts_.facts->view(); }
   std::string top() const override { return parts_.top(view()); }
+  LedgerReply write_ledger() override { return parts_.write_ledger(); }
 
 private:
   template <class Asked>

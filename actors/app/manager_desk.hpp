@@ -14,8 +14,10 @@ namespace troupe::app {
 /// What a desk is made of.
 struct ManagerDeskParts {
   caf::actor manager;
-  std::shared_ptr<const actors::ManagerFacts> facts;          ///< Never null.
-  std::function<std::string(const actors::ManagerView&)> top; ///< Called from any thread.
+  std::shared_ptr<const actors::ManagerFacts> facts; ///< Never null.
+  // Called from any thread.
+  std::function<std::string(const actors::ManagerView&)> top;
+  std::function<LedgerReply()> write_ledger;
 };
 
 /// A desk, and the actor that stands behind it: it hears the answers, and ends with Stop. Answers

@@ -54,6 +54,7 @@ std::string story_json(const sched::Story& story) {
   out["custom_id"] = story.custom_id.empty() ? Json(nullptr) : Json(story.custom_id);
   out["latency_us"] = story.latency_us;
   out["ended"] = story.ended;
+  out["running"] = story.runs;
   out["code"] = story.ended ? Json(std::string(error_name(story.finish.code))) : Json(nullptr);
   out["detail"] = story.ended ? story.finish.detail : "";
   out["first_token_us"] =

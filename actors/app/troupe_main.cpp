@@ -265,13 +265,16 @@ private:
   void add_explain() {
     ExplainArguments& a = explain_;
     CLI::App* sub = app_.add_subcommand("explain", "Where a request's time went, and why");
-    sub->footer("Example:\n  troupe explain my-request-7 --ledger results.jsonl.ledger");
+    sub->footer("Examples:\n  troupe explain my-request-7 --ledger results.jsonl.ledger\n"
+                "  troupe explain my-request-7 --connect results.jsonl.sock\n\n"
+                "Of a running job it is told what happened so far.");
     sub->add_option("request", a.request, "A custom_id, or the number of a request")
         ->type_name("REQUEST")
         ->required();
-    sub->add_option("--ledger", a.ledger, "Ledger folder of the job, as in OUTPUT.ledger")
-        ->type_name("DIR")
-        ->required();
+    CLI::Option* ledger =
+        sub->add_option("--ledger", a.ledger, "Ledger folder of a job, as in OUTPUT.ledger")
+            ->type_name("DIR");
+    add_connect(sub, a.connect)->excludes(ledger);
     CLI::Option* why_not =
         sub->add_option("--why-not", a.why_not, "Only why this rank was not chosen")
             ->type_name("RANK");
@@ -331,9 +334,10 @@ private:
     sub->callback([this] { run_ = [this] { return command_policy_test(policy_test_); }; });
   }
 
-  static void add_connect(CLI::App* sub, std::string& connect) {
-    sub->add_option("--connect", connect,
-                    "Control socket of the running system; default: the one in this folder")
+  static CLI::Option* add_connect(CLI::App* sub, std::string& connect) {
+    return sub
+        ->add_option("--connect", connect,
+                     "Control socket of the running system; default: the one in this folder")
         ->type_name("SOCKET");
   }
 

@@ -329,6 +329,41 @@ void take_question(AskedRecord& in, Taker&, sched::OverlapQuestion& q) {
             in.arrivals(),  in.drafts(),  in.blocks_most(), in.blocks_free(), in.blocks_retiring()};
 }
 
+void put_question(const sched::ExpertQuestion& q, AskedRecord& out) {
+  records::ExpertLoadsRecord& to = *out.mutable_experts();
+  to.set_experts(q.topology.experts);
+  to.set_slots(q.topology.slots);
+  to.set_gpus(q.topology.gpus);
+  to.set_groups(q.topology.groups);
+  to.set_nodes(q.topology.nodes);
+  to.set_moves_max(q.moves_max);
+  to.set_expert_bytes(q.costs.expert_bytes);
+  to.set_link_bytes_per_s(q.costs.link_bytes_per_s);
+  to.set_disturbance_ps(q.costs.disturbance_ps);
+  to.set_layer_ps(q.costs.layer_ps);
+  to.set_steps(q.costs.steps);
+  for (const sched::ExpertLayer& layer : q.layers) {
+    records::ExpertLayerRecord& row = *to.add_layers();
+    row.mutable_loads()->Add(layer.loads.begin(), layer.loads.end());
+    row.mutable_steps()->Add(layer.steps.begin(), layer.steps.end());
+    row.mutable_current()->Add(layer.current.begin(), layer.current.end());
+  }
+}
+
+void take_question(AskedRecord& in, Taker& taker, sched::ExpertQuestion& q) {
+  const records::ExpertLoadsRecord& from = in.experts();
+  taker.ok = taker.ok && in.has_experts();
+  q.topology = {from.experts(), from.slots(), from.gpus(), from.groups(), from.nodes()};
+  q.moves_max = from.moves_max();
+  q.costs = {from.expert_bytes(), from.link_bytes_per_s(), from.disturbance_ps(), from.layer_ps(),
+             from.steps()};
+  for (const records::ExpertLayerRecord& row : from.layers()) {
+    q.layers.push_back({{row.loads().begin(), row.loads().end()},
+                        {row.steps().begin(), row.steps().end()},
+                        {row.current().begin(), row.current().end()}});
+  }
+}
+
 // -- answers -------------------------------------------------------------------------------------
 
 void put_shares(const std::vector<sched::Share>& shares, AskedRecord& out) {
@@ -420,6 +455,29 @@ void take_answer(const AskedRecord& in, Taker& taker, sched::OverlapPlan& answer
   taker.ok = taker.ok && in.answer() <= (kPlanNow | kMasksUnderVerify);
   answer = {(in.answer() & kPlanNow) != 0, in.arrival_tokens(),
             (in.answer() & kMasksUnderVerify) != 0};
+}
+
+void put_answer(const sched::ExpertLayout& answer, AskedRecord& out) {
+  for (const sched::ExpertLayerPlan& layer : answer.layers) {
+    records::ExpertMapRecord& row = *out.add_maps();
+    row.mutable_slots()->Add(layer.slots.begin(), layer.slots.end());
+    row.set_change(static_cast<std::uint32_t>(layer.change));
+    row.set_moves(layer.moves);
+    row.set_imbalance_millionths(layer.imbalance_millionths);
+  }
+  out.set_moves(answer.moves);
+}
+
+void take_answer(const AskedRecord& in, Taker& taker, sched::ExpertLayout& answer) {
+  for (const records::ExpertMapRecord& row : in.maps()) {
+    taker.ok =
+        taker.ok && row.change() <= static_cast<std::uint32_t>(sched::LayerChange::kept_costs);
+    answer.layers.push_back({{row.slots().begin(), row.slots().end()},
+                             static_cast<sched::LayerChange>(row.change()),
+                             row.moves(),
+                             row.imbalance_millionths()});
+  }
+  answer.moves = in.moves();
 }
 
 template <class Question>

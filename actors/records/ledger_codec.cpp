@@ -98,6 +98,7 @@ void put_record(const sched::Record& record, std::int64_t at_us, records::Ledger
   out.set_reason(static_cast<std::uint32_t>(record.reason));
   out.set_value(record.value);
   out.set_view_age_us(record.view_age_us);
+  out.set_too_large(record.too_large);
   put_candidates(record, out);
   if (record.asked) put(*record.asked, record.policy, at_us, *out.mutable_asked());
 }
@@ -113,6 +114,7 @@ Result<sched::Record> take_record(records::LedgerRecord& in, std::int64_t at_us)
   record.reason = static_cast<sched::Reason>(in.reason());
   record.value = in.value();
   record.view_age_us = in.view_age_us();
+  record.too_large = in.too_large();
   if (in.has_asked()) {
     auto asked = take_asked(*in.mutable_asked(), record.policy, at_us);
     if (!asked.ok()) return asked.error();

@@ -207,6 +207,40 @@ void fill(OverlapQuestion& question, Situation situation, Draw& draw) {
   view.blocks_retiring = draw.value(0, 16, kLargeCount);
 }
 
+/// One layer; some have no map yet, or no usable loads.
+ExpertLayer expert_layer(Draw& draw, const ExpertTopology& topology) {
+  ExpertLayer layer;
+  if (!draw.one_in(6)) {
+    for (std::int64_t e = 0; e < topology.experts; ++e)
+      layer.loads.push_back(draw.value(0, 5'000, kLargeCount));
+  }
+  const std::int64_t rounds = draw.one_in(2) ? draw.between(1, 4) : 0;
+  for (std::int64_t i = 0; i < rounds * topology.experts; ++i)
+    layer.steps.push_back(draw.value(0, 2'000, kLargeCount));
+  if (draw.one_in(3)) return layer;
+  const std::int64_t shift = draw.between(0, topology.experts - 1);
+  for (std::int64_t slot = 0; slot < topology.slots; ++slot)
+    layer.current.push_back(static_cast<std::int32_t>((slot + shift) % topology.experts));
+  return layer;
+}
+
+void fill(ExpertQuestion& question, Situation situation, Draw& draw) {
+  constexpr std::size_t kLayersMax = 40;
+  ExpertTopology& topology = question.topology;
+  topology.gpus = draw.between(1, 4);
+  topology.experts = situation == Situation::single ? 1 : draw.between(2, 16);
+  topology.slots = std::max(topology.gpus, topology.experts + draw.between(0, 8));
+  topology.nodes = draw.between(1, 2);
+  topology.groups = draw.between(1, 2);
+  question.moves_max = draw.value(0, 16, kLargeCount);
+  question.costs.disturbance_ps = draw.value(0, 1LL << 40, kEnd);
+  question.costs.layer_ps = draw.value(0, 1LL << 32, kLargeCount);
+  question.costs.steps = draw.value(0, 1'000, kLargeCount);
+  const std::size_t layers = std::min(candidates(situation, draw), kLayersMax);
+  for (std::size_t i = 0; i < layers; ++i)
+    question.layers.push_back(expert_layer(draw, topology));
+}
+
 } // namespace
 
 QuestionContext context_at(std::int64_t now_us, std::uint64_t number) {
@@ -234,6 +268,7 @@ template HandoffQuestion draw_question(Situation, Rng&, std::uint64_t);
 template BalancerQuestion draw_question(Situation, Rng&, std::uint64_t);
 template StepQuestion draw_question(Situation, Rng&, std::uint64_t);
 template OverlapQuestion draw_question(Situation, Rng&, std::uint64_t);
+template ExpertQuestion draw_question(Situation, Rng&, std::uint64_t);
 
 std::vector<RankView> equal_ranks(std::uint32_t count) {
   std::vector<RankView> all(count);

@@ -27,6 +27,7 @@ inline bool same(const StepDecision& a, const StepDecision& b) {
 }
 
 inline bool same(const OverlapPlan& a, const OverlapPlan& b) { return a == b; }
+inline bool same(const ExpertLayout& a, const ExpertLayout& b) { return a == b; }
 
 /// Value, reason and retry time; pure.
 template <class T>

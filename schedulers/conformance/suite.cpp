@@ -251,7 +251,8 @@ Run suite_of(const std::string& kind) {
       {HandoffQuestion::kKind, run<HandoffQuestion>},
       {BalancerQuestion::kKind, run<BalancerQuestion>},
       {StepQuestion::kKind, run<StepQuestion>},
-      {OverlapQuestion::kKind, run<OverlapQuestion>}};
+      {OverlapQuestion::kKind, run<OverlapQuestion>},
+      {ExpertQuestion::kKind, run<ExpertQuestion>}};
   for (const auto& [name, suite] : suites) {
     if (name == kind) return suite;
   }

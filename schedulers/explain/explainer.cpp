@@ -155,6 +155,14 @@ void Explainer::take(const LedgerEntry& entry) {
   }
 }
 
+void Explainer::runs_until(std::int64_t at_us) {
+  for (auto& [id, one] : state_->followed) {
+    if (one.run != state_->run || one.life.finish) continue;
+    one.life.runs = true;
+    one.life.last_us = std::max(one.life.last_us, at_us);
+  }
+}
+
 std::vector<Story> Explainer::stories() const {
   std::vector<Story> out;
   for (const auto& [request, one] : state_->followed) {

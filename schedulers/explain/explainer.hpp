@@ -24,6 +24,10 @@ public:
 
   void take(const LedgerEntry& entry);
 
+  /// The process that keeps the ledger runs, and its clock says `at_us`: a request that it took up
+  /// and that has not ended is told until then. After the last entry.
+  void runs_until(std::int64_t at_us);
+
   /// A story for each request of that name, ascending: one a choice of its line. Of a request that
   /// several runs met, as after a restart, that of the last run. Empty: there is none.
   std::vector<Story> stories() const;

@@ -32,8 +32,9 @@ struct Life {
   RequestId request{};
   std::string custom_id;
   std::optional<Finish> finish;
-  std::int64_t last_us = 0; ///< Of the newest entry of the ledger, or the end of the request.
-  Population others;        ///< When it arrived.
+  std::int64_t last_us = 0;         ///< Of the newest entry of the ledger, or the time of asking.
+  bool runs = false;                ///< It has not ended, and somebody works on it.
+  Population others;                ///< When it arrived.
   std::vector<LedgerEntry> entries; ///< Of all stages while it lived; see sort_by_time().
   std::int64_t missing = 0;         ///< Entries of that time that the ledger lost.
 };

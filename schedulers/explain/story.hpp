@@ -53,8 +53,10 @@ struct Story {
   RequestId request{};
   std::string custom_id;       ///< "" = the ledger does not name it.
   std::int64_t arrival_us = 0; ///< Clock of the process that kept the ledger.
-  std::int64_t latency_us = 0; ///< Until its end, or until the last entry of the ledger.
+  /// Until its end, until it was asked for, or until the last entry of the ledger.
+  std::int64_t latency_us = 0;
   bool ended = false;
+  bool runs = false;            ///< Not ended, in a job that runs: the last span goes on.
   Finish finish;                ///< When it ended.
   std::int64_t tries = 0;       ///< Ways through the pipeline: attempts and preemptions.
   std::vector<StorySpan> spans; ///< From 0 to latency_us without gap or overlap; none is empty.

@@ -33,6 +33,10 @@ std::string_view end_name(EndReason end) noexcept {
 std::string heading(const Story& story) {
   std::string out = "request " + std::to_string(raw(story.request));
   if (!story.custom_id.empty()) out += " (" + story.custom_id + ")";
+  if (story.runs) {
+    return out + ": runs, " + duration_text(story.latency_us) + " so far" +
+           (story.tries > 1 ? ", try " + std::to_string(story.tries) : "") + "\n";
+  }
   if (!story.ended) {
     return out + ": not ended after " + duration_text(story.latency_us) +
            ", where the ledger ends\n";

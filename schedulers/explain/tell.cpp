@@ -104,6 +104,7 @@ Story tell(const Life& life, const RankNames& names) {
   story.missing = life.missing;
   story.arrival_us = arrival_of(life, legs);
   story.ended = life.finish.has_value();
+  story.runs = life.runs && !story.ended;
   if (story.ended) story.finish = *life.finish;
   story.latency_us = (story.ended ? life.finish->end_us : life.last_us) - story.arrival_us;
   if (!legs.empty()) story.tries = static_cast<std::int64_t>(raw(legs.back().ref.attempt));

@@ -19,6 +19,7 @@ struct ExpertTopology {
   std::int64_t gpus = 1;
   std::int64_t groups = 1; ///< Groups of experts that routing limits; 1 = none.
   std::int64_t nodes = 1;  ///< Equal shares of the GPUs with a fast link inside.
+  bool operator==(const ExpertTopology&) const = default;
 
   constexpr std::int64_t first_slot(std::int64_t gpu) const noexcept {
     const std::int64_t extra = slots % gpus;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "schedulers/model/decisions.hpp"
+#include "schedulers/policy/expert_placement.hpp"
 #include "schedulers/policy/overlap_policy.hpp"
 #include "schedulers/policy/policy.hpp"
 
@@ -33,6 +34,12 @@ inline bool same_choice(const StepDecision& a, const StepDecision& b) {
 }
 
 inline bool same_choice(const OverlapPlan& a, const OverlapPlan& b) noexcept { return a == b; }
+/// The same maps, whatever was predicted of them.
+inline bool same_choice(const ExpertLayout& a, const ExpertLayout& b) {
+  return std::equal(
+      a.layers.begin(), a.layers.end(), b.layers.begin(), b.layers.end(),
+      [](const ExpertLayerPlan& x, const ExpertLayerPlan& y) { return x.slots == y.slots; });
+}
 
 /// Two decisions without a value are equal.
 template <class T>

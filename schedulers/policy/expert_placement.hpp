@@ -29,6 +29,7 @@ struct ExpertMoveCosts {
   std::int64_t disturbance_ps = 0;                ///< Of one change of the map.
   std::int64_t layer_ps = 0;                      ///< Experts of one layer and step, balanced.
   std::int64_t steps = 0;                         ///< Until the next plan.
+  bool operator==(const ExpertMoveCosts&) const = default;
 };
 
 struct ExpertQuery {
@@ -52,11 +53,13 @@ struct ExpertLayerPlan {
   LayerChange change = LayerChange::kept_balanced;
   std::int64_t moves = 0;                        ///< Experts to fetch.
   std::int64_t imbalance_millionths = 1'000'000; ///< Predicted highest over mean GPU load.
+  bool operator==(const ExpertLayerPlan&) const = default;
 };
 
 struct ExpertLayout {
   std::vector<ExpertLayerPlan> layers; ///< [layers]
   std::int64_t moves = 0;
+  bool operator==(const ExpertLayout&) const = default;
 };
 
 /// Plans all layers at once.

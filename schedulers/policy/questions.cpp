@@ -93,6 +93,15 @@ Status OverlapQuestion::check(const Decision<Answer>& answer) const {
   return validate(answer, view);
 }
 
+std::size_t ExpertQuestion::bytes() const noexcept {
+  std::size_t bytes = 0;
+  for (const ExpertLayer& layer : layers) {
+    bytes += (layer.loads.size() + layer.steps.size()) * sizeof(std::int64_t) +
+             layer.current.size() * sizeof(std::int32_t);
+  }
+  return bytes;
+}
+
 Decision<ExpertLayout> ExpertQuestion::ask(Kind& policy, const PolicyContext& ctx) const noexcept {
   const auto views = views_of(layers);
   return policy.plan({topology, views, moves_max, costs}, ctx);

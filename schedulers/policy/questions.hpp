@@ -17,6 +17,7 @@
 #include "schedulers/policy/queue_policy.hpp"
 #include "schedulers/policy/step_policy.hpp"
 
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -171,9 +172,10 @@ struct ExpertLayer {
   std::vector<std::int64_t> loads;   ///< [experts], or empty: some of them are not known.
   std::vector<std::int64_t> steps;   ///< [rounds, experts] or empty.
   std::vector<std::int32_t> current; ///< [slots] or empty.
+  bool operator==(const ExpertLayer&) const = default;
 };
 
-/// Recorded without its question: that would be a megabyte a record on a large model.
+/// Megabytes on a large model: see may_be_kept().
 struct ExpertQuestion {
   using Kind = ExpertPlacement;
   using Answer = ExpertLayout;
@@ -185,10 +187,23 @@ struct ExpertQuestion {
   ExpertMoveCosts costs;
   std::vector<ExpertLayer> layers;
 
+  /// Of its integers.
+  std::size_t bytes() const noexcept;
   Decision<Answer> ask(Kind& policy, const PolicyContext& ctx) const noexcept;
   Status check(const Decision<Answer>& answer) const;
   static std::uint64_t session_hash() noexcept { return 0; }
+  bool operator==(const ExpertQuestion&) const = default;
 };
+
+/// A question that says its size is recorded up to so many bytes; a larger one is not, and neither
+/// is its answer.
+inline constexpr std::size_t kQuestionBytesMax = 256 << 10;
+
+template <class Question>
+bool may_be_kept(const Question& question) noexcept {
+  if constexpr (requires { question.bytes(); }) return question.bytes() <= kQuestionBytesMax;
+  return true;
+}
 
 /// Puts `question` to `policy` with a context made from the question's own values.
 template <class Question>
@@ -217,7 +232,7 @@ using AskedPtr = std::shared_ptr<const AskedOf<Question>>;
 using Asked =
     std::variant<AskedPtr<AdmissionQuestion>, AskedPtr<QueueQuestion>, AskedPtr<RouterQuestion>,
                  AskedPtr<ChunkerQuestion>, AskedPtr<HandoffQuestion>, AskedPtr<BalancerQuestion>,
-                 AskedPtr<StepQuestion>, AskedPtr<OverlapQuestion>>;
+                 AskedPtr<StepQuestion>, AskedPtr<OverlapQuestion>, AskedPtr<ExpertQuestion>>;
 
 /// What a queue policy learned of a request, in order with the questions of its stage.
 struct QueueObservation {

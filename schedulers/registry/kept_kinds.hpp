@@ -11,8 +11,8 @@
 
 namespace troupe::sched {
 
-/// Whether records of this kind carry their question: only then can it be asked again, by a shadow
-/// or a replay.
+/// Whether records of this kind carry their question, unless it is too large: only then can it be
+/// asked again, by a shadow or a replay.
 inline bool keeps_questions(std::string_view kind) noexcept {
   const auto is_one_of = [&]<std::size_t... I>(std::index_sequence<I...>) {
     return (

@@ -91,8 +91,8 @@ Status PolicyRegistry::check(const PolicySet& set) const {
       if (specs == &set.shadow && !keeps_questions(kind)) {
         return Status(ErrorCode::bad_argument,
                       "shadow." + kind +
-                          ": questions of this kind are too large to be kept, so that nobody else "
-                          "can be asked them; remove the table");
+                          ": questions of this kind are not kept, so that nobody else can be asked "
+                          "them; remove the table");
       }
       if (const auto built = build(kind, spec, set.libraries); !built.ok()) return built.status();
     }

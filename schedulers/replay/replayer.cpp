@@ -1,5 +1,6 @@
 #include "schedulers/replay/replayer.hpp"
 
+#include "schedulers/model/same_choice.hpp"
 #include "schedulers/stage/policy_slot.hpp"
 
 #include <compare>
@@ -30,17 +31,6 @@ struct Bench {
 template <class Question>
 using Benches = std::map<SeatKey, Bench<Question>>;
 
-/// Whether two answers choose the same, whatever they say of it.
-template <class Answer>
-bool same_choice(const Decision<Answer>& a, const Decision<Answer>& b) {
-  if constexpr (std::is_same_v<Answer, Placement>) {
-    return a.value.has_value() == b.value.has_value() &&
-           (!a.value || a.value->rank == b.value->rank);
-  } else {
-    return a.value == b.value;
-  }
-}
-
 } // namespace
 
 struct Replayer::State {
@@ -50,7 +40,7 @@ struct Replayer::State {
   std::map<PolicyEpoch, PolicySet> sets;
   std::tuple<Benches<AdmissionQuestion>, Benches<QueueQuestion>, Benches<RouterQuestion>,
              Benches<ChunkerQuestion>, Benches<HandoffQuestion>, Benches<BalancerQuestion>,
-             Benches<StepQuestion>, Benches<OverlapQuestion>>
+             Benches<StepQuestion>, Benches<OverlapQuestion>, Benches<ExpertQuestion>>
       benches;
   std::optional<std::uint64_t> next_number;
   ReplayReport report;
@@ -207,6 +197,11 @@ struct Replayer::State {
   }
 
   void take(const LedgerEntry& entry, const Record& record) {
+    if (record.too_large) {
+      ++report.all.decisions;
+      ++report.kinds[record.kind].decisions;
+      return skip(record.kind, "its question was too large to be recorded");
+    }
     if (!record.asked) {
       ++report.unasked;
       return;

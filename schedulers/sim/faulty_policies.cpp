@@ -3,6 +3,7 @@
 #include "schedulers/core/check.hpp"
 #include "schedulers/policy/admission_policy.hpp"
 #include "schedulers/policy/decode_balancer.hpp"
+#include "schedulers/policy/expert_placement.hpp"
 #include "schedulers/policy/handoff_policy.hpp"
 #include "schedulers/policy/overlap_policy.hpp"
 #include "schedulers/policy/prefill_chunker.hpp"
@@ -194,6 +195,20 @@ struct FaultyOverlap : Faulty<OverlapPolicy> {
   }
 };
 
+struct FaultyExperts : Faulty<ExpertPlacement> {
+  using Faulty::Faulty;
+  Decision<ExpertLayout> plan(const ExpertQuery& query,
+                              const PolicyContext& ctx) noexcept override {
+    auto answer = inner().plan(query, ctx);
+    if (!breaks() || !answer.value) return answer;
+    if (which(2) == 0)
+      ++answer.value->moves;
+    else
+      answer.reason = Reason::unset;
+    return answer;
+  }
+};
+
 template <class Wrapper>
 void wrap(const char* kind, const PolicySet& set, PolicySet& out, PolicyRegistry& registry,
           std::int64_t permille, std::uint64_t seed) {
@@ -220,6 +235,7 @@ PolicySet make_faulty(const PolicySet& set, PolicyRegistry& registry, std::int64
   wrap<FaultyBalancer>("decode_balancer", set, out, registry, permille, next_seed());
   wrap<FaultyStep>("step", set, out, registry, permille, next_seed());
   wrap<FaultyOverlap>("overlap", set, out, registry, permille, next_seed());
+  wrap<FaultyExperts>("expert_placement", set, out, registry, permille, next_seed());
   return out;
 }
 

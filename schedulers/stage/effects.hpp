@@ -168,6 +168,7 @@ struct Record {
   std::int64_t view_age_us = 0; ///< Of the oldest signal used.
   std::vector<Candidate> candidates;
   std::optional<Asked> asked; ///< None for what nobody had to decide, and for large questions.
+  bool too_large = false;     ///< The latter.
 };
 
 /// What queue policies learned, for the ledger: replay needs it in order with the questions.

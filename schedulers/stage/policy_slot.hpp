@@ -13,7 +13,6 @@
 #include <cstdint>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <utility>
 
 namespace troupe::sched {
@@ -82,16 +81,18 @@ public:
     return out;
   }
 
-  /// The ledger's record of a decision, with the question where its kind keeps it; what is asked
+  /// The ledger's record of a decision, with its question unless that is too large; what is asked
   /// next follows on it.
   Record record(const Answered<Question>& answered) {
-    (answered.asked->canary ? canary_ : chosen_).gap = false;
+    const bool kept = may_be_kept(answered.question());
+    (answered.asked->canary ? canary_ : chosen_).gap = !kept;
     Record made;
     made.kind = kind();
     made.policy = answered.asked->policy;
     made.epoch = epoch_;
     made.reason = answered.asked->answer.reason;
-    if constexpr (std::is_constructible_v<Asked, AskedPtr<Question>>) made.asked = answered.asked;
+    made.too_large = !kept;
+    if (kept) made.asked = answered.asked;
     return made;
   }
 

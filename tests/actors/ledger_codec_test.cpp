@@ -48,6 +48,19 @@ void fill(RandomEntries& random, sched::OverlapPlan& answer) {
   answer = {random.one_in(2), random.count(9), random.one_in(2)};
 }
 
+void fill(RandomEntries& random, sched::ExpertLayout& answer) {
+  for (std::uint64_t n = random.below(4); n > 0; --n) {
+    sched::ExpertLayerPlan layer;
+    for (std::uint64_t slots = random.below(9); slots > 0; --slots)
+      layer.slots.push_back(static_cast<std::int32_t>(random.below(12)) - 1);
+    layer.change = static_cast<sched::LayerChange>(random.below(5));
+    layer.moves = random.count(9);
+    layer.imbalance_millionths = random.count(2'000'000);
+    answer.layers.push_back(std::move(layer));
+  }
+  answer.moves = random.count(90);
+}
+
 template <class Question>
 sched::Asked asked(RandomEntries& random) {
   auto made = std::make_shared<sched::AskedOf<Question>>();
@@ -69,7 +82,7 @@ sched::Asked asked(RandomEntries& random) {
 }
 
 sched::Asked any_asked(RandomEntries& random, std::uint64_t kind) {
-  switch (kind % 8) {
+  switch (kind % 9) {
   case 0:
     return asked<sched::AdmissionQuestion>(random);
   case 1:
@@ -84,8 +97,10 @@ sched::Asked any_asked(RandomEntries& random, std::uint64_t kind) {
     return asked<sched::BalancerQuestion>(random);
   case 6:
     return asked<sched::StepQuestion>(random);
-  default:
+  case 7:
     return asked<sched::OverlapQuestion>(random);
+  default:
+    return asked<sched::ExpertQuestion>(random);
   }
 }
 
@@ -98,6 +113,7 @@ sched::Record record(RandomEntries& random, std::uint64_t kind) {
   out.reason = static_cast<sched::Reason>(random.below(20));
   out.value = random.count(900);
   out.view_age_us = random.count(900);
+  out.too_large = random.one_in(5);
   if (!random.one_in(6)) out.asked = any_asked(random, kind);
   out.kind = !out.asked || random.one_in(5) ? fmt::format("k{}", random.text(9))
                                             : std::string(kind_of(*out.asked));
@@ -148,8 +164,8 @@ LedgerEntry entry(RandomEntries& random, std::uint64_t number) {
   out.number = number;
   out.at_us = random.count(90'000'000);
   out.stage = {static_cast<sched::StageKind>(random.below(4)), random.rank_ref()};
-  switch (number % 13) {
-  case 7:
+  switch (number % 14) {
+  case 13:
     out.what = sched::Observed{
         {random.context(), random.request(), static_cast<sched::QueueEvent>(random.below(4))},
         PolicyEpoch{random.below(9)}};

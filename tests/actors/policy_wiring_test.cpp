@@ -400,6 +400,7 @@ TEST(PolicyWiring, AShadowOfTheSamePolicyNeverDisagrees) {
     set.shadow = set.kinds;
     app::SystemConfig config = quick_config(2, 2, 0);
     config.limits.sequences_max = 6; // So that requests wait and are routed again.
+    config.experts.interval_ms = 20;
     actors::ShadowLane* lane = nullptr;
     DeterministicSystem::Options options{config, set, {}, 24, {}, {}, {}};
     // Nothing may be dropped: the lane has a real thread, the others have none.
@@ -413,6 +414,7 @@ TEST(PolicyWiring, AShadowOfTheSamePolicyNeverDisagrees) {
       bodies.push_back(body(i, 1 + i * 7 % 90, 2 + i % 9, fmt::format(R"(,"user":"u{}")", i % 4)));
     push(system, bodies);
     EXPECT_TRUE(system.run(100'000).complete);
+    system.pass(200'000); // The last loads of experts are reported, and a plan is made.
     EXPECT_TRUE(lane->drain(std::chrono::seconds{20}));
     for (const auto& [kind, totals] : system.actors().policies->view().shadow) {
       if (!sched::keeps_questions(kind)) continue;

@@ -93,7 +93,8 @@ TEST(LiveShadow, TheSamePoliciesNeverDisagreeWhateverIsDropped) {
     std::cout << fmt::format("{}: {} asked, {} dropped\n", kind, totals.decisions, totals.dropped);
     EXPECT_EQ(totals.disagreed, 0) << kind;
     EXPECT_EQ(totals.failed, 0) << kind;
-    EXPECT_GT(totals.decisions + totals.dropped, 0) << kind;
+    // A plan of experts is due once a minute.
+    if (kind != "expert_placement") EXPECT_GT(totals.decisions + totals.dropped, 0) << kind;
   }
   EXPECT_EQ(run.policies.shadow.size(), all.size());
 }

@@ -184,6 +184,29 @@ public:
     q.view.plans_held = count(2);
   }
 
+  void fill(sched::ExpertQuestion& q) {
+    q.context = context();
+    q.topology = {static_cast<std::int64_t>(2 + below(14)), 0,
+                  static_cast<std::int64_t>(1 + below(4)), 1, 1};
+    q.topology.slots = q.topology.experts + q.topology.gpus + count_tame(6);
+    q.moves_max = count(9);
+    q.costs.layer_ps = count_tame(1'000'000);
+    q.costs.steps = count_tame(900);
+    const bool begun = !one_in(4);
+    for (std::uint64_t n = 1 + below(5); n > 0; --n)
+      q.layers.push_back(expert_layer(q.topology, begun));
+  }
+  sched::ExpertLayer expert_layer(const sched::ExpertTopology& topology, bool begun) {
+    sched::ExpertLayer out;
+    for (std::int64_t e = one_in(5) ? topology.experts : 0; e < topology.experts; ++e)
+      out.loads.push_back(count(900));
+    for (std::int64_t i = one_in(2) ? 0 : 2 * topology.experts; i > 0; --i)
+      out.steps.push_back(count_tame(90));
+    for (std::int64_t slot = begun ? 0 : topology.slots; slot < topology.slots; ++slot)
+      out.current.push_back(static_cast<std::int32_t>(slot % topology.experts));
+    return out;
+  }
+
   template <class Question>
   Question question() {
     Question out;

@@ -42,6 +42,15 @@ public:
     return view;
   }
   std::string top() const override { return R"({"at_us":1})"; }
+  app::LedgerReply write_ledger() override {
+    return [place = ledger, looks = ledger_looks]() mutable -> std::optional<app::LedgerPlace> {
+      if (looks-- > 0) return std::nullopt;
+      return place;
+    };
+  }
+
+  app::LedgerPlace ledger; ///< Set before it serves, as the next one.
+  int ledger_looks = 0;    ///< So often it is not written yet.
 
   /// A set with this word in its text is refused by the decode stage.
   std::string refused_word = "refuse me";

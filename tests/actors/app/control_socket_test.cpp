@@ -281,6 +281,18 @@ TEST_F(ControlSocketTest, ShadowAndCanaryAreSwapsLikeAnyOther) {
   EXPECT_EQ(wrong["epoch"], 4) << "nothing was swapped";
 }
 
+TEST_F(ControlSocketTest, SaysWhereTheLedgerLiesWhenItIsWritten) {
+  desk_->ledger = {"/data/out.jsonl.ledger", 17, 5'000};
+  desk_->ledger_looks = 3;
+  EXPECT_EQ(result({{"command", "ledger"}}),
+            (Json{{"folder", "/data/out.jsonl.ledger"}, {"next_number", 17}, {"at_us", 5'000}}));
+  desk_->ledger = {};
+  EXPECT_TRUE(result({{"command", "ledger"}})["folder"].is_null());
+  desk_->ledger_looks = 1'000'000; // Its disk does not answer.
+  serve({}, 50'000);
+  EXPECT_EQ(error_code(R"({"command":"ledger"})"), "late");
+}
+
 TEST_F(ControlSocketTest, RefusesWhatIsNoRequest) {
   EXPECT_EQ(error_code("no json"), "bad_request");
   EXPECT_EQ(error_code("[1]"), "bad_request");

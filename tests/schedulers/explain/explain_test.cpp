@@ -10,6 +10,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -242,6 +244,54 @@ TEST(ExplainText, AnEventfulRun) {
   for (const char* who : {"request-1", "request-10", "request-11", "request-12"})
     text += story_text(stories_of(entries, who).at(0)) + "\n";
   test::expect_golden("tests/schedulers/explain/eventful.txt", text);
+}
+
+/// What `whole` tells of the time before `until_us`: name, begin and end of each span.
+std::vector<std::string> spans_until(const Story& whole, std::int64_t until_us) {
+  std::vector<std::string> out;
+  for (const StorySpan& span : whole.spans) {
+    if (span.from_us >= until_us) break;
+    out.push_back(span.what + " " + std::to_string(span.from_us) + " " +
+                  std::to_string(std::min(span.to_us, until_us)));
+  }
+  return out;
+}
+
+/// A job is asked while it runs, after each of its entries: the story so far is the beginning of
+/// the whole one, and goes on until it was asked.
+TEST(Explainer, OfARunningJobItTellsTheBeginningOfTheWholeStory) {
+  const std::vector<LedgerEntry> entries = eventful();
+  const std::int64_t first_us = entries.front().at_us;
+  std::int64_t asked = 0;
+  std::int64_t running = 0;
+  for (const char* who : {"request-1", "request-10", "request-12"}) {
+    const Story whole = stories_of(entries, who).at(0);
+    for (std::size_t taken = 1; taken < entries.size(); taken += 7) {
+      const std::int64_t now_us = entries[taken - 1].at_us;
+      if (entries[taken].at_us == now_us) continue; // The rest of that instant is yet to come.
+      Explainer explainer(who);
+      for (std::size_t i = 0; i < taken; ++i)
+        explainer.take(entries[i]);
+      explainer.runs_until(now_us + 1);
+      const std::vector<Story> stories = explainer.stories();
+      ASSERT_LE(stories.size(), 1U);
+      ASSERT_EQ(stories.empty(), now_us < whole.arrival_us) << who << " at " << now_us - first_us;
+      if (stories.empty()) continue;
+      const Story& story = stories[0];
+      ++asked;
+      ASSERT_EQ(story.ended, now_us >= whole.arrival_us + whole.latency_us);
+      ASSERT_EQ(story.runs, !story.ended);
+      running += story.runs ? 1 : 0;
+      if (story.runs) {
+        ASSERT_EQ(story.arrival_us + story.latency_us, now_us + 1);
+      }
+      ASSERT_EQ(spans_until(story, story.latency_us), spans_until(whole, story.latency_us))
+          << who << " at " << now_us - first_us << "\n"
+          << story_text(story);
+    }
+  }
+  EXPECT_GT(running, 30);
+  EXPECT_GT(asked, running) << "some had ended";
 }
 
 TEST(ExplainText, WhyNot) {

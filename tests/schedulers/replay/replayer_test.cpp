@@ -17,7 +17,7 @@ using test::RandomEntries;
 
 const std::vector<std::string> kKinds = {"admission", "queue",           "prefill_router",
                                          "handoff",   "decode_balancer", "prefill_chunker",
-                                         "step",      "overlap"};
+                                         "step",      "overlap",         "expert_placement"};
 
 PolicyRegistry& registry() {
   static PolicyRegistry made = [] {
@@ -68,6 +68,8 @@ public:
     }
   }
 
+  void say(Record made) { push(std::move(made)); }
+
   std::vector<LedgerEntry> entries;
 
 private:
@@ -94,6 +96,7 @@ void for_kind(const std::string& kind, Run run) {
   if (kind == "decode_balancer") run(static_cast<BalancerQuestion*>(nullptr));
   if (kind == "step") run(static_cast<StepQuestion*>(nullptr));
   if (kind == "overlap") run(static_cast<OverlapQuestion*>(nullptr));
+  if (kind == "expert_placement") run(static_cast<ExpertQuestion*>(nullptr));
 }
 
 std::vector<LedgerEntry> record(const PolicySet& set, const std::string& kind, int count,
@@ -232,6 +235,37 @@ TEST(Replay, LostEntriesInTheMiddleMakeNoFalseDifferences) {
   EXPECT_EQ(report.all.different, 0);
   EXPECT_GT(report.all.skipped, 0);
   EXPECT_GT(report.all.equal, 200);
+}
+
+TEST(Replay, AQuestionTooLargeToBeKeptIsSkippedAndSaid) {
+  const PolicySet set = set_of("expert_placement", "incremental");
+  auto slot = PolicySlot<ExpertQuestion>::make(set, registry());
+  ASSERT_TRUE(slot.ok());
+  Recorder recorder(4);
+  recorder.live(set);
+  recorder.ask(*slot, 20, 0);
+  RandomEntries random(12, false);
+  ExpertQuestion question = random.question<ExpertQuestion>();
+  question.layers.resize(1);
+  question.layers[0].loads.assign(static_cast<std::size_t>(question.topology.experts), 7);
+  const std::size_t rest = question.bytes() - question.layers[0].steps.size() * 8;
+  std::int64_t invalid = 0;
+  question.layers[0].steps.assign((kQuestionBytesMax - rest) / 8, 1);
+  recorder.say(slot->record(slot->decide(question, invalid)));
+  question.layers[0].steps.resize(question.layers[0].steps.size() + 1);
+  recorder.say(slot->record(slot->decide(question, invalid)));
+  recorder.ask(*slot, 20, 0);
+  const auto& large = std::get<Record>(recorder.entries[22].what);
+  EXPECT_TRUE(large.too_large);
+  EXPECT_FALSE(large.asked);
+  EXPECT_EQ(large.kind, "expert_placement");
+  const auto& after = std::get<Record>(recorder.entries[23].what);
+  EXPECT_TRUE(std::get<AskedPtr<ExpertQuestion>>(*after.asked)->gap);
+  const ReplayReport report = replay(recorder.entries);
+  EXPECT_EQ(report.all.decisions, 42);
+  EXPECT_EQ(report.all.equal, 41);
+  EXPECT_EQ(report.all.skipped, 1);
+  EXPECT_NE(report.skipped.begin()->first.find("too large"), std::string::npos);
 }
 
 TEST(Replay, AnUnknownSetIsSkipped) {
