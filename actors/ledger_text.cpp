@@ -100,6 +100,26 @@ void fields(JsonWriter& json, const sched::QuestionContext& context) {
   json.field("step_budget_ps", context.step_budget_ps).field("block_tokens", context.block_tokens);
 }
 
+template <class Values>
+void values(JsonWriter& json, std::string_view name, const Values& list) {
+  json.key(name).open('[');
+  for (const auto& value : list)
+    json.value(value);
+  json.close(']');
+}
+
+void fields(JsonWriter& json, const sched::ExpertLayer& layer) {
+  values(json, "loads", layer.loads);
+  values(json, "steps", layer.steps);
+  values(json, "current", layer.current);
+}
+
+void fields(JsonWriter& json, const sched::ExpertLayerPlan& layer) {
+  values(json, "slots", layer.slots);
+  json.field("change", name_in(kLayerChanges, layer.change)).field("moves", layer.moves);
+  json.field("imbalance_millionths", layer.imbalance_millionths);
+}
+
 template <class View>
 void object(JsonWriter& json, std::string_view name, const View& view) {
   json.key(name).open('{');
@@ -115,14 +135,6 @@ void objects(JsonWriter& json, std::string_view name, const Rows& rows) {
     fields(json, row);
     json.close('}');
   }
-  json.close(']');
-}
-
-template <class Values>
-void values(JsonWriter& json, std::string_view name, const Values& list) {
-  json.key(name).open('[');
-  for (const auto& value : list)
-    json.value(value);
   json.close(']');
 }
 
@@ -178,18 +190,6 @@ void question(JsonWriter& json, const sched::OverlapQuestion& q) {
   json.field("constrained", q.view.constrained).field("arrivals", q.view.arrivals);
   json.field("drafts", q.view.drafts).field("blocks_most", q.view.blocks_most);
   json.field("blocks_free", q.view.blocks_free).field("blocks_retiring", q.view.blocks_retiring);
-}
-
-void fields(JsonWriter& json, const sched::ExpertLayer& layer) {
-  values(json, "loads", layer.loads);
-  values(json, "steps", layer.steps);
-  values(json, "current", layer.current);
-}
-
-void fields(JsonWriter& json, const sched::ExpertLayerPlan& layer) {
-  values(json, "slots", layer.slots);
-  json.field("change", name_in(kLayerChanges, layer.change)).field("moves", layer.moves);
-  json.field("imbalance_millionths", layer.imbalance_millionths);
 }
 
 void question(JsonWriter& json, const sched::ExpertQuestion& q) {
