@@ -182,12 +182,22 @@ bool is_in_place(const DeathPoint& point) {
   return true;
 }
 
-void die_at(const DeathPoint& point, const Cluster& cluster) {
+/// Whether the victim dies in a step or right after one.
+bool is_in_a_step(const DeathPoint& point) {
+  for (const char* word : {"chunk", "decode", "last token"}) {
+    if (point.name.find(word) != std::string::npos) return true;
+  }
+  return false;
+}
+
+void die_at(const DeathPoint& point, const Cluster& cluster,
+            const std::string& overlap = "serial") {
   const std::vector<std::string>& wanted = undisturbed();
   ASSERT_EQ(wanted.size(), static_cast<std::size_t>(kPrompts));
   RankDrill drill(point);
   LiveOptions options = drill.options();
   options.settle_ms = 10'000;
+  options.policies.kinds["overlap"].policy = overlap;
   const LiveRun run = run_live(config_of(cluster), requests(), options);
   EXPECT_TRUE(drill.fired());
   EXPECT_TRUE(run.state.complete) << run.state.message;
@@ -215,6 +225,21 @@ std::string test_name(const testing::TestParamInfo<DeathPoint>& info) {
 
 INSTANTIATE_TEST_SUITE_P(Points, RankDeath, testing::ValuesIn(points("prefill-0", "decode-0")),
                          test_name);
+
+// With two steps in flight: what is queued behind the step that dies is lost with it.
+class RankDeathAhead : public testing::TestWithParam<DeathPoint> {};
+
+TEST_P(RankDeathAhead, ChangesNoAnswer) { die_at(GetParam(), {1, 1, 0}, "one_ahead"); }
+
+std::vector<DeathPoint> points_in_steps() {
+  std::vector<DeathPoint> out;
+  for (DeathPoint& point : points("prefill-0", "decode-0")) {
+    if (is_in_a_step(point)) out.push_back(std::move(point));
+  }
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Points, RankDeathAhead, testing::ValuesIn(points_in_steps()), test_name);
 
 class RankDeathSlow : public testing::TestWithParam<DeathPoint> {};
 

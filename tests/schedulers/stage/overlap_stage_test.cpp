@@ -26,8 +26,8 @@ struct Answers {
 class AheadRank {
 public:
   explicit AheadRank(std::int64_t kv_blocks = 32, const std::string& overlap = "one_ahead",
-                     std::int64_t slots = 4)
-      : stage_(options(kv_blocks, slots), set_of(overlap, 1), builtins()) {
+                     std::int64_t slots = 4, Role role = Role::decode)
+      : stage_(options(kv_blocks, slots, role), set_of(overlap, 1), builtins()) {
     stage_.start(0, effects);
   }
 
@@ -115,11 +115,11 @@ public:
   std::vector<Ended> ended;
 
 private:
-  RankOptions options(std::int64_t kv_blocks, std::int64_t slots) {
+  RankOptions options(std::int64_t kv_blocks, std::int64_t slots, Role role) {
     kv_blocks_ = kv_blocks;
     RankOptions made;
     made.rank = rank_ref(0);
-    made.role = Role::decode;
+    made.role = role;
     made.kv_blocks = kv_blocks;
     made.block_tokens = 4;
     made.slots = slots;
@@ -354,6 +354,98 @@ TEST(OverlapStage, StepsEndInOrder) {
   rank.on(second);
   EXPECT_EQ(rank.counts().stale_dropped, stale + 1);
   EXPECT_EQ(rank.in_flight.size(), 2U);
+}
+
+// -- where chunks are pulled: the pull comes as early as the plan --------------------------------
+
+// step        1     2     3
+// request 1   ####  ####  ##   (10 tokens; each slice is pulled while the one before runs)
+TEST(OverlapPulls, TheNextSliceOfAPromptIsPlannedWhileTheOneBeforeRuns) {
+  AheadRank rank(32, "one_ahead", 4, Role::prefill);
+  rank.on(Assign{ref(1), rank_ref(0), work(10, 5)});
+  rank.on(RunChunks{rank_ref(0), 1, {{ref(1), 0, 4, false}}});
+  const auto early = sent<RankReport>(rank.effects);
+  ASSERT_EQ(early.size(), 1U);
+  EXPECT_TRUE(early[0].wants_chunks);
+  EXPECT_EQ(early[0].step_next, 2U);
+  ASSERT_EQ(early[0].progress.size(), 1U);
+  EXPECT_EQ(early[0].progress[0].done, 0) << "nothing is computed yet";
+  EXPECT_EQ(early[0].progress[0].planned, 4);
+  rank.on(RunChunks{rank_ref(0), 2, {{ref(1), 4, 4, false}}});
+  ASSERT_EQ(rank.in_flight.size(), 2U);
+  EXPECT_TRUE(rank.in_flight[1].entries.at(0).follows);
+  EXPECT_FALSE(rank.in_flight[1].entries.at(0).draw);
+  rank.done();
+  EXPECT_EQ(sent<RankReport>(rank.effects).size(), 1U)
+      << "the pull goes with the report of the end";
+  EXPECT_EQ(sent<RankReport>(rank.effects)[0].step_next, 3U);
+  rank.on(RunChunks{rank_ref(0), 3, {{ref(1), 8, 2, true}}});
+  EXPECT_TRUE(rank.in_flight[1].entries.at(0).draw);
+  rank.done();
+  rank.done();
+  EXPECT_EQ(asked<ExportSequence>(rank.effects).size(), 1U);
+  EXPECT_EQ(rank.counts().steps_ahead, 2);
+}
+
+// A prompt that ends in the running step has nothing to plan: the pull waits for the end.
+TEST(OverlapPulls, APromptThatEndsInTheRunningStepIsNotPlannedBeyond) {
+  AheadRank rank(32, "one_ahead", 4, Role::prefill);
+  rank.on(Assign{ref(1), rank_ref(0), work(4, 5)});
+  rank.on(RunChunks{rank_ref(0), 1, {{ref(1), 0, 4, true}}});
+  EXPECT_TRUE(sent<RankReport>(rank.effects).empty());
+  rank.on(Assign{ref(2), rank_ref(0), work(6, 5)});
+  ASSERT_EQ(sent<RankReport>(rank.effects).size(), 1U) << "what arrives meanwhile is planned";
+  EXPECT_TRUE(sent<RankReport>(rank.effects)[0].wants_chunks);
+  // A slice that is not where its prompt stands is not run.
+  rank.on(RunChunks{rank_ref(0), 2, {{ref(1), 4, 1, true}, {ref(2), 0, 6, true}}});
+  ASSERT_EQ(rank.in_flight.size(), 2U);
+  EXPECT_FALSE(AheadRank::names(rank.in_flight[1], 1));
+  EXPECT_TRUE(AheadRank::names(rank.in_flight[1], 2));
+}
+
+// A slice whose predecessor failed is left out by the lane; the request is handed back once.
+TEST(OverlapPulls, AFailedSliceDropsTheOneThatFollows) {
+  AheadRank rank(32, "one_ahead", 4, Role::prefill);
+  rank.on(Assign{ref(1), rank_ref(0), work(10, 5)});
+  rank.on(RunChunks{rank_ref(0), 1, {{ref(1), 0, 4, false}}});
+  rank.on(RunChunks{rank_ref(0), 2, {{ref(1), 4, 4, false}}});
+  rank.done({{}, {}, ErrorCode::engine_failed});
+  ASSERT_EQ(rank.ended.size(), 1U);
+  EXPECT_EQ(rank.stage().sequences(), 1);
+  rank.done({{}, {ref(1)}, ErrorCode::ok});
+  EXPECT_EQ(rank.ended.size(), 1U);
+  EXPECT_EQ(rank.stage().sequences(), 0);
+}
+
+// Role both: an empty answer lets a rank decode ahead.
+TEST(OverlapPulls, ARankOfBothRolesDecodesAheadOnAnEmptyAnswer) {
+  AheadRank rank(32, "one_ahead", 4, Role::both);
+  rank.on(Assign{ref(1), rank_ref(0), work(4, 8)});
+  rank.on(RunChunks{rank_ref(0), 1, {{ref(1), 0, 4, true}}});
+  rank.done();
+  rank.on(Adopt{ref(1), rank_ref(0), HandoffId{1}, {}});
+  rank.on(RunChunks{rank_ref(0), 2, {}});
+  EXPECT_TRUE(sent<RankReport>(rank.effects).at(0).wants_chunks);
+  EXPECT_EQ(sent<RankReport>(rank.effects)[0].step_next, 3U);
+  rank.on(RunChunks{rank_ref(0), 3, {}});
+  ASSERT_EQ(rank.in_flight.size(), 2U);
+  EXPECT_EQ(rank.in_flight[1].entries.at(0).first_position, 5);
+  EXPECT_TRUE(rank.in_flight[1].entries.at(0).follows);
+}
+
+// An answer that comes when blocks are short is kept for the end of the running step.
+TEST(OverlapPulls, AnAnswerIsKeptWhereBlocksAreShort) {
+  AheadRank rank(2, "one_ahead", 4, Role::both);
+  Assign assign{ref(1), rank_ref(0), work(7, 40)};
+  assign.claim = expecting();
+  rank.on(assign);
+  rank.on(RunChunks{rank_ref(0), 1, {{ref(1), 0, 7, true}}});
+  rank.done();
+  rank.on(Adopt{ref(1), rank_ref(0), HandoffId{1}, {}});
+  rank.on(RunChunks{rank_ref(0), 2, {}}); // Feeds position 7; position 8 needs a third block.
+  ASSERT_EQ(rank.in_flight.size(), 1U);
+  EXPECT_EQ(rank.overlap_record().reason, Reason::no_room);
+  EXPECT_TRUE(rank.ended.empty());
 }
 
 TEST(OverlapStage, WorkIsPendingWhileASequenceDecodes) {
