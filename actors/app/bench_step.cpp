@@ -71,20 +71,21 @@ public:
       adopt(i);
     compute();
     finish(); // The step that began with the first of them.
-    TROUPE_CHECK(plan_.sequences() == static_cast<std::size_t>(sequences), "all of them decode");
+    TROUPE_CHECK(plan_.plan.sequences() == static_cast<std::size_t>(sequences),
+                 "all of them decode");
   }
 
   /// The engine's answer to the plan; its memory is reused.
   void compute() {
-    const std::size_t n = plan_.sequences();
-    result_.step = plan_.step;
+    const std::size_t n = plan_.plan.sequences();
+    result_.step = plan_.plan.step;
     result_.status.assign(n, ErrorCode::ok);
     result_.length.resize(n);
     result_.sampled.assign(n, kToken);
     result_.logprob_bits.assign(n, 0);
     result_.top_of.assign(n, {});
     for (std::size_t i = 0; i < n; ++i)
-      result_.length[i] = plan_.first_position[i] + plan_.tokens_of[i].count;
+      result_.length[i] = plan_.plan.first_position[i] + plan_.plan.tokens_of[i].count;
   }
 
   /// What the rank does between two engine steps; the tokens for the driver stay in effects().
@@ -129,7 +130,7 @@ private:
 
   sched::RankStage stage_;
   actors::TokenLog log_;
-  engine::StepPlan plan_;
+  actors::PlannedStep plan_;
   engine::StepResult result_;
   sched::Effects effects_; ///< Of the last event; holds the running step.
   std::int64_t now_us_ = 0;
@@ -234,7 +235,7 @@ PlainSteps::PlainSteps(std::int64_t sequences, std::int64_t context_tokens) {
 
 std::int64_t PlainSteps::step(std::int32_t token) {
   std::int64_t ended = 0;
-  ++plan_.step;
+  ++plan_.plan.step;
   std::vector<sched::TokenRow> rows; // A message: its memory goes with it.
   rows.reserve(logs_.size());
   for (std::size_t i = 0; i < logs_.size(); ++i) {
