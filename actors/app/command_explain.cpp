@@ -3,6 +3,7 @@
 #include "actors/app/commands.hpp"
 #include "actors/app/story_json.hpp"
 #include "actors/ledger_reader.hpp"
+#include "schedulers/core/printable.hpp"
 #include "schedulers/explain/explainer.hpp"
 #include "schedulers/explain/story_text.hpp"
 
@@ -24,10 +25,10 @@ std::string not_found(const ExplainArguments& arguments, std::int64_t requests) 
                        arguments.ledger);
   }
   return fmt::format(
-      "{}: no request is named \"{}\" or has that number; the ledger names {} requests, `troupe "
+      "{}: no request is named {} or has that number; the ledger names {} requests, `troupe "
       "ledger tail --what named --ledger {}` shows the last ones. Old ones go when the ledger "
       "reaches ledger.size_max",
-      arguments.ledger, arguments.request, requests, arguments.ledger);
+      arguments.ledger, quote(arguments.request), requests, arguments.ledger);
 }
 
 /// Prints why a rank was not chosen; false when it was no candidate of any decision.
@@ -59,10 +60,10 @@ int command_explain(const ExplainArguments& arguments) {
     }
   }
   if (candidate) return kExitDone;
-  return fail(kExitRefused, fmt::format("--why-not: \"{}\" was a candidate of no decision about "
+  return fail(kExitRefused, fmt::format("--why-not: {} was a candidate of no decision about "
                                         "this request; the story without --why-not names those "
                                         "that were",
-                                        arguments.why_not));
+                                        quote(arguments.why_not)));
 }
 
 } // namespace troupe::app

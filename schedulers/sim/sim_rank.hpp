@@ -125,7 +125,7 @@ private:
   std::unique_ptr<sched::RankStage> stage_;
   Logs sequences_;
   Logs exported_;
-  std::vector<RequestRef> block_owner_; ///< By block; zero = nobody.
+  std::vector<RequestRef> block_owner_; ///< By block, up to the highest seen; zero = nobody.
   std::vector<RequestRef> slot_owner_;  ///< By slot.
   bool stuck_ = false;
   std::int64_t slow_permille_ = 1000;
