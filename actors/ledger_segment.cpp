@@ -1,6 +1,7 @@
 #include "actors/ledger_segment.hpp"
 
 #include "actors/digest.hpp"
+#include "engine/text/system_words.hpp"
 
 #include <fmt/format.h>
 
@@ -8,7 +9,10 @@
 #include <cerrno>
 #include <charconv>
 #include <cstring>
+#include <fcntl.h>
 #include <filesystem>
+#include <sys/stat.h>
+#include <unistd.h>
 
 namespace troupe::actors {
 
@@ -78,8 +82,18 @@ void end_frame(std::string& out, std::size_t begin) {
 }
 
 Result<SegmentReader> SegmentReader::open(const std::string& path) {
-  std::FILE* file = std::fopen(path.c_str(), "rb");
-  if (file == nullptr) return Error{ErrorCode::io_error, std::strerror(errno)};
+  // Without O_NONBLOCK, opening a pipe that nobody writes would wait for ever.
+  const int descriptor = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+  struct stat facts {};
+  const bool is_open = descriptor >= 0 && ::fstat(descriptor, &facts) == 0;
+  std::FILE* file = is_open && S_ISREG(facts.st_mode) ? ::fdopen(descriptor, "rb") : nullptr;
+  if (file == nullptr) {
+    Error error{ErrorCode::io_error, is_open && !S_ISREG(facts.st_mode)
+                                         ? "found no regular file, expected a ledger segment"
+                                         : text::system_words(errno)};
+    if (descriptor >= 0) ::close(descriptor);
+    return error;
+  }
   std::error_code code;
   const std::uintmax_t size = fs::file_size(path, code);
   SegmentReader reader(file, code ? 0 : static_cast<std::int64_t>(size));

@@ -2,6 +2,7 @@
 
 #include "actors/json_writer.hpp"
 #include "actors/records/asked_codec.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <fmt/format.h>
 
@@ -466,7 +467,7 @@ std::string answer_words(const sched::Asked& asked) { return std::visit(AnswerWo
 std::string entry_words(const sched::LedgerEntry& entry) {
   return fmt::format("{} {}.{:06} s {}: {}", entry.number, entry.at_us / 1'000'000,
                      entry.at_us % 1'000'000, stage_text(entry.stage),
-                     std::visit(WordsOf{}, entry.what));
+                     message_line(std::visit(WordsOf{}, entry.what)));
 }
 
 } // namespace troupe::actors

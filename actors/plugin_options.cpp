@@ -1,5 +1,7 @@
 #include "actors/plugin_options.hpp"
 
+#include "schedulers/core/printable.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <array>
@@ -36,7 +38,7 @@ Status check_keys(const std::string& place, const Json& object,
                   const std::set<std::string>& valid) {
   for (const auto& [key, value] : object.items()) {
     if (valid.count(key) == 0)
-      return wrong(place, "unknown key \"" + key + "\"" + choices(key, valid));
+      return wrong(place, "unknown key " + quote(key) + choices(key, valid));
   }
   return {};
 }

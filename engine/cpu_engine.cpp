@@ -29,14 +29,15 @@ Result<const kernels::OpTable*> ops_of(const std::string& path) {
     wanted = kernels::CpuPath::avx2;
   } else if (path != "auto") {
     return {ErrorCode::bad_argument,
-            fmt::format("cpu path \"{}\" is unknown; use auto, scalar or avx2", path)};
+            fmt::format("model.cpu_path: found \"{}\", expected auto, scalar or avx2", path)};
   }
   const kernels::OpTable* ops = kernels::cpu_ops(wanted);
   if (ops == nullptr) {
-    return {ErrorCode::unsupported,
-            fmt::format("cpu path \"{}\" needs AVX2 and FMA, which this CPU lacks; use auto or "
-                        "scalar",
-                        path)};
+    return {
+        ErrorCode::unsupported,
+        fmt::format("model.cpu_path: found \"{}\", which needs AVX2 and FMA, and this CPU lacks "
+                    "them; use auto or scalar",
+                    path)};
   }
   return ops;
 }
@@ -72,10 +73,10 @@ Result<std::int64_t> blocks_in(const KvLayout& layout, const EngineOptions& opti
   const std::int64_t blocks = (options.kv_memory_bytes - slot_bytes) / layout.block_bytes;
   if (blocks >= 1) return blocks;
   return {ErrorCode::no_room,
-          fmt::format("kv.memory is {} bytes, but {} state slots of {} bytes and one kv block of "
-                      "{} bytes need {}; raise kv.memory or lower sequences_max",
-                      options.kv_memory_bytes, options.sequences_max, layout.slot_bytes,
-                      layout.block_bytes, slot_bytes + layout.block_bytes)};
+          fmt::format("kv.memory: found {} bytes, expected at least {} for {} state slots of {} "
+                      "bytes and one kv block of {}; raise kv.memory or lower limits.sequences_max",
+                      options.kv_memory_bytes, slot_bytes + layout.block_bytes,
+                      options.sequences_max, layout.slot_bytes, layout.block_bytes)};
 }
 
 } // namespace

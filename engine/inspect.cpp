@@ -4,6 +4,7 @@
 
 #include "engine/kv/layout.hpp"
 #include "engine/model/facts.hpp"
+#include "engine/model/file.hpp"
 #include "engine/model/identity.hpp"
 
 #include <array>
@@ -60,10 +61,11 @@ KvMemory memory_of(const ModelConfig& config, KvFormat format, const InspectOpti
   memory.token_bytes = (layout->block_bytes + options.block_tokens - 1) / options.block_tokens;
   const std::int64_t left = options.kv_memory_bytes - memory.slots * memory.slot_bytes;
   if (left < memory.block_bytes) {
-    memory.problem = "kv.memory is " + std::to_string(options.kv_memory_bytes) + " bytes, but " +
-                     std::to_string(memory.slots) + " state slots and one block need " +
+    memory.problem = "kv.memory: found " + std::to_string(options.kv_memory_bytes) +
+                     " bytes, expected at least " +
                      std::to_string(memory.slots * memory.slot_bytes + memory.block_bytes) +
-                     "; raise kv.memory or lower limits.sequences_max";
+                     " for " + std::to_string(memory.slots) +
+                     " state slots and one block; raise kv.memory or lower limits.sequences_max";
     return memory;
   }
   memory.blocks = left / memory.block_bytes;
@@ -98,6 +100,27 @@ Result<InspectFacts> inspect_checkpoint(const std::string& folder, const Inspect
     facts.memory.push_back(memory_of(facts.config, format, options));
   }
   return facts;
+}
+
+Status check_complete(const InspectFacts& facts) {
+  if (facts.complete()) return {};
+  if (!facts.config.engram.incomplete.empty()) {
+    return {ErrorCode::unsupported, facts.config.engram.incomplete};
+  }
+  const InventoryReport& found = facts.inventory;
+  std::string message;
+  if (found.wrong.empty()) {
+    message = facts.folder + ": tensor " + in_quotes(found.missing.front()) +
+              ": is missing in all " + std::to_string(facts.shards) +
+              " of its files, expected by config.json";
+  } else {
+    message = found.wrong_in.front() + ": " + found.wrong.front() + " by config.json";
+  }
+  const std::size_t others = found.wrong.size() + found.missing.size() - 1;
+  if (others > 0)
+    message += ", and " + std::to_string(others) + " tensors more are wrong or missing";
+  return {ErrorCode::bad_checkpoint, message + "; fetch the checkpoint again; `troupe inspect " +
+                                         facts.folder + "` lists all"};
 }
 
 Result<ModelFacts> model_facts(const InspectFacts& facts, const EngineOptions& options) {

@@ -67,6 +67,9 @@ struct InspectFacts {
 ///   Errors   those of read_model_config and Checkpoint::open
 Result<InspectFacts> inspect_checkpoint(const std::string& folder, const InspectOptions& options);
 
+/// Ok, or the first thing that keeps the checkpoint from being run, with the number of others.
+Status check_complete(const InspectFacts& facts);
+
 /// What describe_model says about the checkpoint, without reading it a second time.
 Result<ModelFacts> model_facts(const InspectFacts& facts, const EngineOptions& options);
 

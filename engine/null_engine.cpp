@@ -315,20 +315,21 @@ Status check_options(const EngineOptions& options, const NullTiming& timing,
   };
   if (options.block_tokens < 1 || options.block_tokens > (1 << 20) ||
       options.block_tokens % config.block_multiple() != 0) {
-    return refuse("kv.block_tokens: is " + std::to_string(options.block_tokens) +
-                  ", expected a multiple of the model's ratios and candidate block, " +
-                  std::to_string(config.block_multiple()));
+    const std::string multiple = std::to_string(config.block_multiple());
+    return refuse("kv.block_tokens: found " + std::to_string(options.block_tokens) +
+                  ", expected a positive multiple of " + multiple +
+                  " (of every compression ratio and the candidate block of this model); use one");
   }
   if (options.context_max < 0 || options.context_max > config.context_max) {
-    return refuse("model.context_max: is " + std::to_string(options.context_max) +
+    return refuse("model.context_max: found " + std::to_string(options.context_max) +
                   ", expected 0 or at most the checkpoint's " + std::to_string(config.context_max));
   }
   if (options.sequences_max < 1 || options.sequences_max > (1 << 20)) {
-    return refuse("limits.sequences_max: is " + std::to_string(options.sequences_max) +
+    return refuse("limits.sequences_max: found " + std::to_string(options.sequences_max) +
                   ", expected 1 to 1048576");
   }
   if (options.step_tokens_max < 1) {
-    return refuse("limits.step_tokens_max: is " + std::to_string(options.step_tokens_max) +
+    return refuse("limits.step_tokens_max: found " + std::to_string(options.step_tokens_max) +
                   ", expected at least 1");
   }
   if (timing.step_ps < 0 || timing.token_ps < 0 || timing.pair_ps < 0 || timing.sequence_ps < 0 ||
@@ -356,9 +357,11 @@ Result<KvFacts> plan_memory(const EngineOptions& options, std::int64_t context_m
   kv.blocks = std::min({left / kv.block_bytes, useful, std::int64_t{INT32_MAX}});
   if (left < kv.block_bytes) {
     return Error{ErrorCode::bad_argument,
-                 "kv.memory: is " + std::to_string(options.kv_memory_bytes) + " bytes, expected " +
-                     std::to_string(kv.slots * kv.slot_bytes + kv.block_bytes) + " at least for " +
-                     std::to_string(kv.slots) + " state slots and one block"};
+                 "kv.memory: found " + std::to_string(options.kv_memory_bytes) +
+                     " bytes, expected at least " +
+                     std::to_string(kv.slots * kv.slot_bytes + kv.block_bytes) + " for " +
+                     std::to_string(kv.slots) +
+                     " state slots and one block; raise kv.memory or lower limits.sequences_max"};
   }
   return kv;
 }

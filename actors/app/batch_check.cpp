@@ -7,6 +7,7 @@
 #include "actors/app/job_setup.hpp"
 #include "actors/app/response_body.hpp"
 #include "actors/app/text_desk.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -38,10 +39,10 @@ void print(const Finding& finding, const std::string& input, bool is_json) {
     return;
   }
   const std::string custom_id =
-      finding.custom_id ? " custom_id " + json_string(*finding.custom_id) + ":" : "";
+      finding.custom_id ? " custom_id " + quote(*finding.custom_id, kCustomIdBytesMax) + ":" : "";
   const std::string param = finding.param.empty() ? "" : " " + finding.param + ":";
   fmt::print("{}:{}:{} {}:{} {}\n", input, finding.line, custom_id, finding.code, param,
-             finding.message);
+             message_line(finding.message));
 }
 
 /// Checks lines one after the other; without a desk bodies are not looked into.

@@ -232,7 +232,8 @@ Result<LineReader> LineReader::open(const std::string& path, std::int64_t line_b
   state->fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (state->fd < 0) {
     const ErrorCode code = errno == ENOENT ? ErrorCode::not_found : ErrorCode::io_error;
-    return Error{code, path + ": cannot open the input: " + disk_error(errno)};
+    return Error{code, path + ": cannot open the input: " + disk_error(errno) +
+                           "; give a file, or - for standard input"};
   }
   struct stat facts {};
   if (::fstat(state->fd, &facts) != 0) {

@@ -311,7 +311,7 @@ int command_batch(const BatchArguments& arguments) {
   auto ranks = room.ok() ? open_ranks(setup->config) : room.error();
   if (!ranks.ok()) {
     (*job)->discard();
-    return fail(exit_code_of(ranks.error()), ranks.error().message);
+    return fail(exit_code_of(ranks.error()), setup->places.placed(ranks.error()).message);
   }
   for (const OpenedRank& rank : *ranks) {
     const engine::KvFacts& kv = rank.engine->kv();

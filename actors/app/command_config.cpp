@@ -48,11 +48,6 @@ int command_config(const ConfigArguments& arguments) {
   if (outcome.ok() && !outcome.config.policies_file.empty()) {
     outcome.errors = load_policy_file(outcome.config.policies_file, *registry).errors;
   }
-  if (outcome.ok()) {
-    if (const Status roles = check_roles(outcome.config); !roles.ok()) {
-      outcome.errors.push_back({arguments.file, 0, "rank", roles.error().message});
-    }
-  }
   if (!outcome.ok()) return refuse(arguments, outcome.errors);
   if (!arguments.show) return say_valid(arguments, "");
   const std::string text = arguments.common.json

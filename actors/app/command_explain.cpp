@@ -4,6 +4,7 @@
 #include "actors/app/running_ledger.hpp"
 #include "actors/app/story_json.hpp"
 #include "actors/ledger_reader.hpp"
+#include "schedulers/core/printable.hpp"
 #include "schedulers/explain/explainer.hpp"
 #include "schedulers/explain/story_text.hpp"
 
@@ -60,10 +61,10 @@ std::string not_found(const ExplainArguments& arguments, const Source& source,
                        source.folder, coming);
   }
   return fmt::format(
-      "{}: no request is named \"{}\" or has that number; the ledger names {} requests, `troupe "
+      "{}: no request is named {} or has that number; the ledger names {} requests, `troupe "
       "ledger tail --what named --ledger {}` shows the last ones. Old ones go when the ledger "
       "reaches ledger.size_max{}",
-      source.folder, arguments.request, requests, source.folder, coming);
+      source.folder, quote(arguments.request), requests, source.folder, coming);
 }
 
 /// Prints why a rank was not chosen; false when it was no candidate of any decision.
@@ -100,10 +101,10 @@ int command_explain(const ExplainArguments& arguments) {
     }
   }
   if (candidate) return kExitDone;
-  return fail(kExitRefused, fmt::format("--why-not: \"{}\" was a candidate of no decision about "
+  return fail(kExitRefused, fmt::format("--why-not: {} was a candidate of no decision about "
                                         "this request; the story without --why-not names those "
                                         "that were",
-                                        arguments.why_not));
+                                        quote(arguments.why_not)));
 }
 
 } // namespace troupe::app

@@ -215,7 +215,8 @@ int command_generate(const GenerateArguments& arguments) {
   auto setup = set_up(arguments.common, arguments.model, arguments.policies);
   if (!setup.ok()) return fail(exit_code_of(setup.error()), setup.error().message);
   auto ranks = open_ranks(setup->config);
-  if (!ranks.ok()) return fail(exit_code_of(ranks.error()), ranks.error().message);
+  if (!ranks.ok())
+    return fail(exit_code_of(ranks.error()), setup->places.placed(ranks.error()).message);
   const std::int64_t line_bytes_max = setup->config.limits.line_bytes_max;
   watch_signals();
   Session session(std::move(*setup), std::move(*ranks), arguments);

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
 
@@ -153,6 +154,10 @@ int ask_system(const PolicyArguments& arguments) {
 } // namespace
 
 int command_policy(const PolicyArguments& arguments) {
+  // The parser's ranges let it pass.
+  if (std::isnan(arguments.share)) {
+    return fail(kExitRefused, "canary: --share: found nan, expected a number from 0.001 to 1");
+  }
   if (arguments.verb == "check" && arguments.connect.empty()) return check_file(arguments);
   if (arguments.verb == "diff" && !arguments.other.empty()) return diff_files(arguments);
   return ask_system(arguments);

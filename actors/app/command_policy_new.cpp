@@ -3,6 +3,7 @@
 #include "actors/app/commands.hpp"
 #include "actors/app/response_body.hpp"
 #include "actors/app/scaffold.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <fmt/format.h>
 
@@ -20,7 +21,7 @@ Result<ScaffoldLanguage> language_of(const std::string& word) {
   if (word == "c") return ScaffoldLanguage::c;
   if (word == "c++" || word == "cpp") return ScaffoldLanguage::cpp;
   return {ErrorCode::bad_argument,
-          fmt::format("--lang: found \"{}\", expected \"c\" or \"c++\"", word)};
+          fmt::format("--lang: found {}, expected \"c\" or \"c++\"", quote(word))};
 }
 
 /// An empty folder may be there already; nothing in it is ever replaced.

@@ -5,6 +5,7 @@
 #include "actors/app/config_sim.hpp"
 #include "actors/app/response_body.hpp"
 #include "actors/plugin_loader.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <fmt/format.h>
 
@@ -64,9 +65,9 @@ int command_sim(const SimArguments& arguments) {
   if (!arguments.seeds.empty()) {
     const auto given = parse_seeds(arguments.seeds);
     if (!given) {
-      return fail(kExitRefused, fmt::format("--seeds: found \"{}\", expected FIRST..LAST, as in "
+      return fail(kExitRefused, fmt::format("--seeds: found {}, expected FIRST..LAST, as in "
                                             "1..300, or one number",
-                                            arguments.seeds));
+                                            quote(arguments.seeds)));
     }
     seeds = *given;
   }

@@ -8,6 +8,7 @@
 #include "engine/text/detokenizer.hpp"
 #include "engine/text/request_body.hpp"
 #include "engine/text/tokenizer.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -98,9 +99,9 @@ private:
     for (const Json& id : *at) {
       const bool is_id = id.is_number_integer() && id >= 0 && id < tokenizer_->vocab_size();
       if (!is_id) {
-        return refused("found " + id.dump(-1, ' ', false, Json::error_handler_t::replace) +
-                       " in ids, expected integers from 0 to " +
-                       std::to_string(tokenizer_->vocab_size() - 1));
+        return refused(
+            "found " + printable(id.dump(-1, ' ', false, Json::error_handler_t::replace)) +
+            " in ids, expected integers from 0 to " + std::to_string(tokenizer_->vocab_size() - 1));
       }
       ids.push_back(id.get<std::int32_t>());
     }
@@ -155,6 +156,11 @@ int command_tokenize(const TokenizeArguments& arguments) {
     auto read = text::load_chat_format((path / "encoding.json").string());
     if (!read) {
       return fail(exit_code_of(read.error()), read.error().message);
+    }
+    const Status complete = text::check_markers(
+        **tokenizer, *read, (path / "tokenizer.json").string(), (path / "encoding.json").string());
+    if (!complete) {
+      return fail(exit_code_of(complete.error()), complete.error().message);
     }
     format = std::move(*read);
   }

@@ -188,6 +188,9 @@ int exit_code_of(const Error& error) noexcept;
 /// Whether a hanging thread was left behind: the process then ends without destructors.
 bool left_threads() noexcept;
 
+/// `message` with the long ones of `words`, and of their values behind '=', cut. Pure.
+std::string with_short_words(std::string message, const std::vector<std::string>& words);
+
 /// Prints "troupe: MESSAGE" to standard error and returns `exit_code`.
 int fail(int exit_code, std::string_view message);
 

@@ -1,8 +1,8 @@
 #include "actors/app/config_bind.hpp"
 
 #include "actors/app/config_keys.hpp"
-#include "actors/app/response_body.hpp"
 #include "schedulers/core/options.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <fmt/format.h>
 
@@ -10,6 +10,7 @@
 #include <array>
 #include <cctype>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <initializer_list>
 
@@ -34,8 +35,8 @@ constexpr std::array<Unit, 9> kUnits = {{{"TiB", 1LL << 40},
 /// Reads the keys of one table after another; the visitor of config_keys.hpp.
 class Binder {
 public:
-  Binder(const ConfigNode& root, std::vector<ConfigError>& errors, std::set<std::string>& given)
-      : root_(root), errors_(errors), given_(given) {}
+  Binder(const ConfigNode& root, ConfigOutcome& outcome)
+      : root_(root), errors_(outcome.errors), given_(outcome.given), places_(outcome.places.of) {}
 
   /// Ends the table before and goes on with [name].
   void table(const char* name) {
@@ -107,7 +108,7 @@ public:
         value = node->text;
         return;
       }
-      expected += (expected.empty() ? "" : ", ") + json_string(word);
+      expected += (expected.empty() ? "" : ", ") + quote(word);
     }
     std::string message = "found " + node->shown() + ", expected one of " + expected;
     if (node->kind == NodeKind::text && node->text.rfind("cuda", 0) == 0) {
@@ -129,7 +130,7 @@ public:
         value = entry;
         return;
       }
-      expected += (expected.empty() ? "" : ", ") + json_string(name);
+      expected += (expected.empty() ? "" : ", ") + quote(name);
     }
     fail(*node, key, "found " + node->shown() + ", expected one of " + expected);
   }
@@ -167,9 +168,7 @@ public:
     if (is_good) {
       value = node->integer;
     } else {
-      fail(*node, key,
-           fmt::format("found {}, expected an integer from {} to {}", node->shown(), range.lowest,
-                       range.highest));
+      fail(*node, key, node->wrong_integer(range.lowest, range.highest));
     }
   }
 
@@ -228,6 +227,7 @@ private:
       return nullptr;
     }
     given_.insert(prefix_ + key);
+    places_.insert_or_assign(prefix_ + key, at->second.place());
     return &at->second;
   }
 
@@ -259,6 +259,7 @@ private:
   const ConfigNode& root_;
   std::vector<ConfigError>& errors_;
   std::set<std::string>& given_;
+  std::map<std::string, std::string>& places_;
   std::set<std::string> tables_;
   const ConfigNode* table_ = nullptr;
   std::string prefix_;
@@ -284,8 +285,10 @@ bool is_group_name(const std::string& name) {
   });
 }
 
+/// Part of the default groups, which only an override needs written out.
 ConfigNode text_node(const std::string& text) {
   ConfigNode node;
+  node.file = "--set";
   node.kind = NodeKind::text;
   node.text = text;
   return node;
@@ -296,6 +299,7 @@ std::vector<ConfigNode> default_groups() {
   std::vector<ConfigNode> groups;
   for (const RankGroupConfig& group : SystemConfig().ranks) {
     ConfigNode node;
+    node.file = "--set";
     node.table.emplace("name", text_node(group.name));
     node.table.emplace("role", text_node(sched::role_name(group.role)));
     groups.push_back(std::move(node));
@@ -303,14 +307,54 @@ std::vector<ConfigNode> default_groups() {
   return groups;
 }
 
+bool has_no_load(const CostModelConfig& cost) {
+  return cost.model.sequence_ps == 0 && cost.model.context_token_ps == 0;
+}
+
 void check_load(const CostModelConfig& cost, const ConfigNode& at, const std::string& prefix,
                 std::vector<ConfigError>& errors) {
-  if (cost.model.sequence_ps != 0 || cost.model.context_token_ps != 0) {
-    return;
-  }
+  if (!has_no_load(cost)) return;
   errors.push_back({at.file, at.line, prefix,
                     "found sequence = context_token = 0, expected one of them above 0: a balancer "
                     "would see no load; leave one at its default"});
+}
+
+/// What one [[rank]] entry says beside its own keys: its cost model on top of that of all.
+void bind_group_cost(const ConfigNode& node, const std::string& prefix, Binder& binder,
+                     ConfigOutcome& outcome, RankGroupConfig& group) {
+  group.cost_model = outcome.config.cost_model;
+  const auto cost = node.table.find("cost_model");
+  if (cost == node.table.end()) return;
+  if (cost->second.kind != NodeKind::table) {
+    outcome.errors.push_back({cost->second.file, cost->second.line, prefix + "cost_model",
+                              "found " + cost->second.shown() + ", expected [rank.cost_model]"});
+    return;
+  }
+  const bool is_inherited = has_no_load(group.cost_model);
+  binder.enter(&cost->second, prefix + "cost_model.");
+  visit_cost_model(group.cost_model, binder);
+  binder.leave();
+  if (!is_inherited) {
+    check_load(group.cost_model, cost->second, prefix + "cost_model", outcome.errors);
+  }
+}
+
+/// The name of a group, when it has one that other messages can use.
+void check_group_name(const ConfigNode& node, const std::string& name, ConfigOutcome& outcome) {
+  const auto own = node.table.find("name");
+  const ConfigNode& place = own == node.table.end() ? node : own->second;
+  if (!is_group_name(name)) {
+    outcome.errors.push_back(
+        {place.file, place.line, "rank.name",
+         "found " + quote(name) + ", expected 1 to 64 letters, digits, - or _"});
+    return;
+  }
+  const auto is_same = [&](const RankGroupConfig& other) { return other.name == name; };
+  if (std::any_of(outcome.config.ranks.begin(), outcome.config.ranks.end(), is_same)) {
+    outcome.errors.push_back({place.file, place.line, "rank.name",
+                              "found a second group " + quote(name) +
+                                  ", expected distinct names; give one of them another name"});
+  }
 }
 
 void bind_group(const ConfigNode& node, Binder& binder, ConfigOutcome& outcome) {
@@ -321,52 +365,61 @@ void bind_group(const ConfigNode& node, Binder& binder, ConfigOutcome& outcome) 
         {node.file, node.line, "rank", "found " + node.shown() + ", expected a table [[rank]]"});
     return;
   }
+  const std::size_t before = outcome.errors.size();
   binder.enter(&node, prefix);
   visit_rank(group, binder);
   binder.leave("cost_model");
-  if (group.name.empty()) {
-    group.name = sched::role_name(group.role);
+  // A group whose role or name is wrong has no name to compare.
+  if (outcome.errors.size() == before) {
+    if (group.name.empty()) group.name = sched::role_name(group.role);
+    check_group_name(node, group.name, outcome);
   }
-  if (!is_group_name(group.name)) {
-    outcome.errors.push_back(
-        {node.file, node.line, "rank.name",
-         "found " + json_string(group.name) + ", expected 1 to 64 letters, digits, - or _"});
-  }
-  group.cost_model = outcome.config.cost_model;
-  const auto cost = node.table.find("cost_model");
-  if (cost != node.table.end() && cost->second.kind != NodeKind::table) {
-    outcome.errors.push_back({cost->second.file, cost->second.line, prefix + "cost_model",
-                              "found " + cost->second.shown() + ", expected [rank.cost_model]"});
-  } else if (cost != node.table.end()) {
-    binder.enter(&cost->second, prefix + "cost_model.");
-    visit_cost_model(group.cost_model, binder);
-    binder.leave();
-    check_load(group.cost_model, cost->second, prefix + "cost_model", outcome.errors);
-  }
-  for (const RankGroupConfig& other : outcome.config.ranks) {
-    if (other.name != group.name) {
-      continue;
-    }
-    outcome.errors.push_back({node.file, node.line, "rank.name",
-                              "found a second group " + json_string(group.name) +
-                                  ", expected distinct names; give one of them another name"});
-  }
+  bind_group_cost(node, prefix, binder, outcome, group);
   outcome.config.ranks.push_back(std::move(group));
 }
 
 /// Ranks hand sequences over to each other: their KV must have one form.
-void check_devices(const ConfigNode& at, ConfigOutcome& outcome) {
+///
+/// @param list  [[rank]] entries, one for each group
+void check_devices(const ConfigNode& list, ConfigOutcome& outcome) {
   const auto kind = [](const std::string& device) { return device.substr(0, device.find(':')); };
   const std::vector<RankGroupConfig>& ranks = outcome.config.ranks;
-  for (const RankGroupConfig& group : ranks) {
-    if (kind(group.device) == kind(ranks.front().device)) continue;
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    if (kind(ranks[i].device) == kind(ranks.front().device)) continue;
+    const ConfigNode& group = list.items[i];
+    const auto own = group.table.find("device");
+    const ConfigNode& place = own == group.table.end() ? group : own->second;
     outcome.errors.push_back(
-        {at.file, at.line, "rank." + group.name + ".device",
+        {place.file, place.line, "rank." + ranks[i].name + ".device",
          fmt::format("found \"{}\" beside \"{}\" of {}, expected one kind of device for all ranks: "
-                     "they hand sequences over to each other",
-                     group.device, ranks.front().device, ranks.front().name)});
+                     "they hand sequences over to each other; give all the same",
+                     ranks[i].device, ranks.front().device, ranks.front().name)});
     return;
   }
+}
+
+/// Some rank must prefill and some rank must decode.
+void check_roles(const ConfigNode& list, ConfigOutcome& outcome) {
+  bool prefill = false;
+  bool decode = false;
+  std::string found;
+  for (const RankGroupConfig& group : outcome.config.ranks) {
+    prefill = prefill || sched::prefills(group.role);
+    decode = decode || sched::decodes(group.role);
+    if (found.empty()) found = sched::role_name(group.role);
+  }
+  if (prefill && decode) return;
+  const ConfigNode* place = &list.items.front();
+  for (const ConfigNode& item : list.items) {
+    const auto role = item.table.find("role");
+    if (role != item.table.end() && role->second.file == "--set") place = &role->second;
+  }
+  const char* lacks = prefill ? "decode" : "prefill";
+  outcome.errors.push_back(
+      {place->file, place->line, "rank.role",
+       fmt::format("found only ranks of role \"{}\", expected one that can {} too: no rank can {}; "
+                   "add a [[rank]] with role = \"{}\" or \"both\"",
+                   found, lacks, lacks, lacks)});
 }
 
 void bind_groups(const ConfigNode& root, Binder& binder, ConfigOutcome& outcome) {
@@ -385,13 +438,19 @@ void bind_groups(const ConfigNode& root, Binder& binder, ConfigOutcome& outcome)
     return;
   }
   outcome.config.ranks.clear();
+  const std::size_t before = outcome.errors.size();
   for (const ConfigNode& node : at->second.items) {
     bind_group(node, binder, outcome);
   }
-  if (!outcome.config.ranks.empty()) check_devices(at->second.items.front(), outcome);
+  // What is wrong with a group stands for what would follow from it.
+  if (outcome.errors.size() != before) return;
+  check_devices(at->second, outcome);
+  check_roles(at->second, outcome);
 }
 
 } // namespace
+
+std::string ConfigNode::place() const { return line > 0 ? fmt::format("{}:{}", file, line) : file; }
 
 std::string ConfigNode::shown() const {
   switch (kind) {
@@ -400,9 +459,9 @@ std::string ConfigNode::shown() const {
   case NodeKind::integer:
     return fmt::format("the integer {}", integer);
   case NodeKind::real:
-    return fmt::format("the number {}", real);
+    return "the number " + real_text(real);
   case NodeKind::text:
-    return "the text " + json_string(text.substr(0, 80));
+    return "the text " + quote(text);
   case NodeKind::table:
     return "a table";
   case NodeKind::array:
@@ -413,14 +472,24 @@ std::string ConfigNode::shown() const {
   return "a value";
 }
 
+std::string ConfigNode::wrong_integer(std::int64_t lowest, std::int64_t highest) const {
+  const std::string message =
+      fmt::format("found {}, expected an integer from {} to {}", shown(), lowest, highest);
+  const bool is_whole = kind == NodeKind::real && std::floor(real) == real &&
+                        real >= static_cast<double>(lowest) && real <= static_cast<double>(highest);
+  return is_whole ? fmt::format("{}; write it without a point, as in {:.0f}", message, real)
+                  : message;
+}
+
 std::string name_hint(const std::string& word, const std::set<std::string>& known) {
+  constexpr std::size_t kNamesMax = 40; // Names of groups are the user's, and may be many.
   const std::string near = nearest_name(word, known);
-  if (!near.empty()) {
-    return "; did you mean " + json_string(near) + "?";
-  }
+  if (!near.empty()) return "; did you mean " + quote(near) + "?";
   std::string out = "; valid here:";
+  std::size_t shown = 0;
   for (const std::string& name : known) {
-    out += " " + name;
+    if (++shown > kNamesMax) return out + fmt::format(" and {} more", known.size() - kNamesMax);
+    out += " " + printable(name, 64);
   }
   return out;
 }
@@ -428,7 +497,7 @@ std::string name_hint(const std::string& word, const std::set<std::string>& know
 std::vector<ConfigError> apply_override(ConfigNode& root, const ConfigOverride& override) {
   const std::vector<std::string>& path = override.path;
   ConfigNode* at = &root;
-  std::size_t used = 0;
+  std::ptrdiff_t used = 0;
   const auto refuse = [&](const std::string& key, std::string message) {
     return std::vector<ConfigError>{{"--set", 0, key, std::move(message)}};
   };
@@ -456,14 +525,15 @@ std::vector<ConfigError> apply_override(ConfigNode& root, const ConfigOverride& 
     at = group;
     used = 2;
   }
-  for (; used + 1 < path.size(); ++used) {
-    at = &at->table[path[used]];
+  for (; used + 1 < std::ssize(path); ++used) {
+    at = &at->table[path.at(static_cast<std::size_t>(used))];
     if (at->file.empty()) { // Made by this override: a message about it names its place.
       at->file = "--set";
     }
     if (at->kind != NodeKind::table) {
-      return refuse(path[used],
-                    "found " + at->shown() + ", expected a table with the key " + path[used + 1]);
+      return refuse(fmt::format("{}", fmt::join(path.begin(), path.begin() + used + 1, ".")),
+                    "found " + at->shown() + ", expected a table with the key " +
+                        quote(path.at(static_cast<std::size_t>(used) + 1)));
     }
   }
   at->table[path.back()] = override.value;
@@ -472,7 +542,7 @@ std::vector<ConfigError> apply_override(ConfigNode& root, const ConfigOverride& 
 
 ConfigOutcome bind_system_config(const ConfigNode& root) {
   ConfigOutcome outcome;
-  Binder binder(root, outcome.errors, outcome.given);
+  Binder binder(root, outcome);
   visit_tables(outcome.config, binder);
   binder.end("rank");
   const auto cost = root.table.find("cost_model");

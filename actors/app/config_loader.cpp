@@ -3,6 +3,7 @@
 #include "actors/app/config_bind.hpp"
 #include "actors/app/config_sim.hpp"
 #include "engine/text/text_file.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <fmt/format.h>
 #include <toml++/toml.h>
@@ -20,7 +21,7 @@ constexpr std::size_t kFileBytesMax = 4 << 20;
 constexpr std::int64_t kBracketsMax = 32;
 constexpr std::int64_t kKeyPartsMax = 16;
 
-constexpr std::size_t kShownBytes = 80; ///< Of a wrong override, in a message.
+constexpr std::size_t kMessageBytesMax = 4096; ///< What a parser or a policy says is bounded too.
 
 /// What is nested too deep, if anything: a look at the text before it is parsed.
 class NestingCheck {
@@ -115,20 +116,6 @@ ConfigNode convert(const toml::node& node, const std::string& file) {
   return out;
 }
 
-/// Keys and texts of a file may hold anything; a message is one line that a terminal can show.
-std::string one_line(std::string_view text) {
-  std::string out;
-  for (const char c : text) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) {
-      out += fmt::format("\\x{:02x}", byte);
-    } else {
-      out += c;
-    }
-  }
-  return out;
-}
-
 struct TreeOutcome {
   ConfigNode root;
   std::vector<ConfigError> errors;
@@ -195,30 +182,54 @@ ConfigNode override_value(const std::string& text) {
   return node;
 }
 
-std::optional<ConfigOverride> parse_override(const std::string& text,
-                                             std::vector<ConfigError>& errors) {
-  const std::size_t equals = text.find('=');
-  ConfigOverride out;
-  std::string word;
-  for (const char c : text.substr(0, equals)) {
-    if (c == '.') {
-      out.path.push_back(std::move(word));
-      word.clear();
-    } else if (c != ' ') {
-      word += c;
+/// Where the key of "KEY=VALUE" ends: at the first '=' outside of quotes.
+std::size_t end_of_key(const std::string& text) {
+  char quote_mark = 0;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const char c = text[i];
+    if (quote_mark != 0) {
+      if (c == '\\' && quote_mark == '"') ++i;
+      if (c == quote_mark) quote_mark = 0;
+    } else if (c == '"' || c == '\'') {
+      quote_mark = c;
+    } else if (c == '=') {
+      return i;
     }
   }
-  out.path.push_back(std::move(word));
-  bool is_good =
-      equals != std::string::npos && out.path.size() >= 2 && std::ssize(out.path) <= kKeyPartsMax;
-  for (const std::string& part : out.path) {
-    is_good = is_good && !part.empty();
+  return std::string::npos;
+}
+
+/// The parts of a key as TOML reads it; empty when it is none.
+std::vector<std::string> key_parts(const std::string& key) {
+  std::vector<std::string> parts;
+  const bool is_one_line = key.find_first_of("\r\n") == std::string::npos;
+  if (!is_one_line || NestingCheck(key).first_line() > 0) return parts;
+  try {
+    const toml::table table = toml::parse(fmt::format("{} = 0", key), std::string_view("--set"));
+    const toml::table* at = &table;
+    while (at != nullptr && at->size() == 1) {
+      parts.emplace_back(at->begin()->first.str());
+      at = at->begin()->second.as_table();
+    }
+  } catch (const std::exception&) {
+    parts.clear(); // No TOML key.
   }
+  return parts;
+}
+
+std::optional<ConfigOverride> parse_override(const std::string& text,
+                                             std::vector<ConfigError>& errors) {
+  const std::size_t equals = end_of_key(text);
+  ConfigOverride out;
+  if (equals != std::string::npos) out.path = key_parts(text.substr(0, equals));
+  const bool is_good =
+      out.path.size() >= 2 && std::none_of(out.path.begin(), out.path.end(),
+                                           [](const std::string& part) { return part.empty(); });
   if (!is_good) {
     errors.push_back({"--set", 0, "",
-                      fmt::format("found \"{}\", expected table.key=VALUE, as in "
+                      fmt::format("found {}, expected table.key=VALUE, as in "
                                   "limits.inflight_max=64 or rank.prefill.count=2",
-                                  text.substr(0, kShownBytes))});
+                                  quote(text))});
     return std::nullopt;
   }
   out.value = override_value(text.substr(equals + 1));
@@ -244,18 +255,22 @@ ConfigOutcome finish_system_config(TreeOutcome tree, const std::vector<std::stri
 } // namespace
 
 std::string ConfigError::text() const {
-  std::string out;
-  for (const std::string& part :
-       {line > 0 ? fmt::format("{}:{}", file, line) : file, key, message}) {
-    if (part.empty()) {
-      continue;
-    }
-    if (!out.empty()) {
-      out.append(": ");
-    }
+  std::string out = printable(file, kShownPathMax);
+  if (line > 0) out.append(fmt::format(":{}", line));
+  for (const std::string& part : {printable(key), printable(message, kMessageBytesMax)}) {
+    if (!out.empty() && !part.empty()) out.append(": ");
     out.append(part);
   }
-  return one_line(out);
+  return out;
+}
+
+Error KeyPlaces::placed(Error error) const {
+  for (const auto& [key, place] : of) {
+    if (error.message.rfind(key + ": ", 0) != 0) continue;
+    error.message = printable(place, kShownPathMax) + ": " + error.message;
+    break;
+  }
+  return error;
 }
 
 ConfigOutcome load_system_config(const std::string& path,

@@ -11,6 +11,7 @@
 #include "schedulers/registry/policy_set.hpp"
 
 #include <cstdint>
+#include <map>
 #include <set>
 #include <string>
 #include <string_view>
@@ -29,10 +30,19 @@ struct ConfigError {
   std::string text() const;
 };
 
+/// Where the given keys of a configuration stand, for what turns out to be wrong with them later.
+struct KeyPlaces {
+  std::map<std::string, std::string> of; ///< "kv.memory" → "FILE:LINE", or "--set".
+
+  /// `error` with the place in front when its message begins with a given key. Pure.
+  Error placed(Error error) const;
+};
+
 /// A configuration, or why not. With errors `config` holds the defaults.
 struct ConfigOutcome {
   SystemConfig config;
   std::set<std::string> given; ///< Keys that file or overrides set: "kv.memory", "rank.a.count".
+  KeyPlaces places;            ///< Of the same keys.
   std::vector<ConfigError> errors;
 
   bool ok() const noexcept { return errors.empty(); }
@@ -40,8 +50,8 @@ struct ConfigOutcome {
 
 /// The defaults, then `path` ("" = no file), then each override "table.key=VALUE" in order.
 ///
-/// VALUE is a TOML value; text that is none is taken as a string. Groups of ranks are addressed by
-/// name: "rank.prefill.count=2".
+/// VALUE is a TOML value; text that is none is taken as a string. Parts of the key may be quoted as
+/// in TOML. Groups of ranks are addressed by name: "rank.prefill.count=2".
 ConfigOutcome load_system_config(const std::string& path,
                                  const std::vector<std::string>& overrides = {});
 

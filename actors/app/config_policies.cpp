@@ -3,6 +3,9 @@
 #include "actors/app/config_bind.hpp"
 #include "actors/app/policy_options.hpp"
 #include "actors/app/policy_tables.hpp"
+#include "schedulers/core/printable.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -56,6 +59,11 @@ private:
            "never applied"});
     } else if (name->kind != NodeKind::text || name->text.empty()) {
       fail(*name, "name", "found " + name->shown() + ", expected a text, not empty");
+    } else if (name->text.size() > kShownBytesMax) { // Logs, ledgers and replies repeat it.
+      fail(*name, "name",
+           "found " + name->shown() +
+               fmt::format(", expected at most {} bytes; give the set a shorter name",
+                           kShownBytesMax));
     } else {
       outcome_.set.name = name->text;
     }

@@ -1,8 +1,8 @@
 #include "actors/app/config_sim.hpp"
 
 #include "actors/app/config_bind.hpp"
-#include "actors/app/response_body.hpp"
 #include "actors/app/trace_reader.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <fmt/format.h>
 
@@ -124,51 +124,70 @@ public:
     if (node->kind == NodeKind::integer && within(node->integer, allowed)) {
       value = node->integer;
     } else {
-      fail(*node, key,
-           fmt::format("found {}, expected an integer from {} to {}", node->shown(), allowed.low,
-                       allowed.high));
+      fail(*node, key, node->wrong_integer(allowed.low, allowed.high));
     }
   }
 
-  void range(const std::string& key, Range& value, Range allowed) {
+  /// Returns whether `value` is what the file says, or stays the default of an absent key.
+  bool range(const std::string& key, Range& value, Range allowed) {
     const ConfigNode* node = find(key);
-    if (node == nullptr) return;
-    if (node->kind == NodeKind::integer && within(node->integer, allowed)) {
-      value = node->integer;
-      return;
-    }
-    const bool pair =
-        node->kind == NodeKind::array && node->items.size() == 2 &&
-        node->items[0].kind == NodeKind::integer && node->items[1].kind == NodeKind::integer &&
-        within(node->items[0].integer, allowed) && within(node->items[1].integer, allowed) &&
-        node->items[0].integer <= node->items[1].integer;
-    if (pair) {
-      value = {node->items[0].integer, node->items[1].integer};
-      return;
-    }
+    if (node == nullptr || take(*node, value, allowed, allowed.low)) return true;
     fail(*node, key,
          fmt::format("found {}, expected an integer from {} to {}, or [LOW, HIGH] of such",
                      shown(*node), allowed.low, allowed.high));
+    return false;
+  }
+
+  /// So many of a thousand. What a seed draws below 0 is none.
+  void rate(const std::string& key, Range& value, std::int64_t highest) {
+    constexpr std::int64_t kLowest = -1000;
+    const ConfigNode* node = find(key);
+    if (node == nullptr || take(*node, value, {0, highest}, kLowest)) return;
+    fail(*node, key,
+         fmt::format("found {}, expected an integer from 0 to {}, or [LOW, HIGH] of such, where "
+                     "LOW may be below 0, down to {}, for seeds without any",
+                     shown(*node), highest, kLowest));
   }
 
   void fail(const ConfigNode& node, const std::string& key, std::string message) {
     errors_.push_back({node.file, node.line, prefix_ + key, std::move(message)});
   }
 
+  /// A node for "found ...", with the first entries of a list.
+  static std::string shown(const ConfigNode& node) {
+    constexpr std::size_t kItemsMax = 4;
+    if (node.kind != NodeKind::array) return node.shown();
+    std::string out;
+    for (std::size_t i = 0; i < node.items.size() && i < kItemsMax; ++i)
+      out += (out.empty() ? "" : ", ") + node.items[i].shown();
+    if (node.items.size() > kItemsMax) {
+      out += fmt::format(" and {} more", node.items.size() - kItemsMax);
+    }
+    return "an array of " + (out.empty() ? std::string("nothing") : out);
+  }
+
 private:
+  /// A number within `allowed`, or a list of two whose first may go down to `lowest`.
+  static bool take(const ConfigNode& node, Range& value, Range allowed, std::int64_t lowest) {
+    if (node.kind == NodeKind::integer && within(node.integer, allowed)) {
+      value = node.integer;
+      return true;
+    }
+    if (node.kind != NodeKind::array || node.items.size() != 2) return false;
+    const ConfigNode& low = node.items[0];
+    const ConfigNode& high = node.items[1];
+    const bool good = low.kind == NodeKind::integer && high.kind == NodeKind::integer &&
+                      within(low.integer, {lowest, allowed.high}) &&
+                      within(high.integer, {lowest, allowed.high}) && low.integer <= high.integer;
+    if (good) value = {low.integer, high.integer};
+    return good;
+  }
   static bool within(std::int64_t value, Range allowed) {
     return value >= allowed.low && value <= allowed.high;
   }
   static std::string near(const std::string& word, const std::set<std::string>& names) {
     const std::string nearest = nearest_name(word, names);
-    return nearest.empty() ? std::string() : "; did you mean " + json_string(nearest) + "?";
-  }
-  static std::string shown(const ConfigNode& node) {
-    if (node.kind != NodeKind::array) return node.shown();
-    std::string out;
-    for (const ConfigNode& item : node.items)
-      out += (out.empty() ? "" : ", ") + item.shown();
-    return "an array of " + (out.empty() ? std::string("nothing") : out);
+    return nearest.empty() ? std::string() : "; did you mean " + quote(nearest) + "?";
   }
 
   const ConfigNode* table_;
@@ -188,6 +207,7 @@ void bind_ranks(TableReader& root, sim::Scenario& scenario, Errors& errors) {
   std::set<std::string> names;
   for (const ConfigNode* node : root.tables("rank")) {
     sim::RankGroupSpec group;
+    const std::size_t before = errors.size();
     {
       TableReader reader(node, "rank.", errors);
       reader.text("name", group.name);
@@ -199,9 +219,10 @@ void bind_ranks(TableReader& root, sim::Scenario& scenario, Errors& errors) {
       reader.range("context_max", group.context_max, {0, 1 << 24});
     }
     if (group.name.empty()) group.name = sched::role_name(group.role);
-    if (!names.insert(group.name).second) {
+    // A group with a mistake may have another name than was meant.
+    if (errors.size() == before && !names.insert(group.name).second) {
       errors.push_back({node->file, node->line, "rank.name",
-                        "found a second group " + json_string(group.name) +
+                        "found a second group " + quote(group.name) +
                             ", expected distinct names; give one of them another name"});
     }
     scenario.ranks.push_back(std::move(group));
@@ -217,13 +238,18 @@ void check_ranks(const ConfigNode& root, const sim::Scenario& scenario, Errors& 
     decode = decode || (sched::decodes(group.role) && group.count.low > 0);
     count += group.count.high;
   }
+  const auto list = root.table.find("rank");
+  const ConfigNode& place = list == root.table.end() ? root : list->second;
   if (!prefill || !decode) {
-    errors.push_back({root.file, 0, "rank",
-                      "expected [[rank]] tables with at least one rank that prefills and one that "
-                      "decodes; add role = \"both\", or one of each"});
+    const char* found = prefill ? "none that decodes" : decode ? "none that prefills" : "no rank";
+    errors.push_back(
+        {place.file, place.line, "rank",
+         fmt::format("found {}, expected [[rank]] tables with at least one rank that prefills and "
+                     "one that decodes; add role = \"both\", or one of each",
+                     found)});
   }
   if (count > kRanksMax) {
-    errors.push_back({root.file, 0, "rank.count",
+    errors.push_back({place.file, place.line, "rank.count",
                       fmt::format("found up to {} ranks, expected at most {}", count, kRanksMax)});
   }
 }
@@ -303,25 +329,25 @@ void bind_limits(const ConfigNode* node, sim::LimitsSpec& limits, Errors& errors
 void bind_rates(TableReader& root, sim::Scenario& scenario, Errors& errors) {
   {
     TableReader reader(root.table("network"), "network.", errors);
-    reader.range("delay_us_min", scenario.network.delay_us_min, kMicros);
-    reader.range("delay_us_max", scenario.network.delay_us_max, {1, kMicros.high});
-    reader.range("loss_permille", scenario.network.loss_permille, {-1000, kLossMax});
+    sim::NetworkSpec& network = scenario.network;
+    const bool low_good = reader.range("delay_us_min", network.delay_us_min, kMicros);
+    const bool high_good = reader.range("delay_us_max", network.delay_us_max, {1, kMicros.high});
+    reader.rate("loss_permille", network.loss_permille, kLossMax);
     if (const ConfigNode* highest = reader.find("delay_us_max");
-        highest != nullptr &&
-        scenario.network.delay_us_min.high > scenario.network.delay_us_max.low)
+        low_good && high_good && highest != nullptr &&
+        network.delay_us_min.high > network.delay_us_max.low)
       reader.fail(*highest, "delay_us_max",
-                  fmt::format("found {}, expected at least delay_us_min, up to {}",
-                              scenario.network.delay_us_max.low,
-                              scenario.network.delay_us_min.high));
+                  fmt::format("found {}, expected at least delay_us_min, which is up to {}; raise "
+                              "one or lower the other",
+                              network.delay_us_max.low, network.delay_us_min.high));
   }
   TableReader reader(root.table("engine"), "engine.", errors);
-  constexpr Range kRate = {-1000, 1000};
-  reader.range("host_us", scenario.engine.host_us, {-kMicros.high, kMicros.high});
-  reader.range("row_failure_permille", scenario.engine.row_failure_permille, kRate);
-  reader.range("step_failure_permille", scenario.engine.step_failure_permille, kRate);
-  reader.range("export_failure_permille", scenario.engine.export_failure_permille, kRate);
-  reader.range("import_failure_permille", scenario.engine.import_failure_permille, kRate);
-  reader.range("damage_permille", scenario.engine.damage_permille, kRate);
+  reader.rate("host_us", scenario.engine.host_us, kMicros.high);
+  reader.rate("row_failure_permille", scenario.engine.row_failure_permille, 1000);
+  reader.rate("step_failure_permille", scenario.engine.step_failure_permille, 1000);
+  reader.rate("export_failure_permille", scenario.engine.export_failure_permille, 1000);
+  reader.rate("import_failure_permille", scenario.engine.import_failure_permille, 1000);
+  reader.rate("damage_permille", scenario.engine.damage_permille, 1000);
   reader.range("copy_us", scenario.engine.copy_us, kMicros);
 }
 
@@ -336,7 +362,8 @@ bool names_a_rank(const std::string& name, const sim::Scenario& scenario) {
   return false;
 }
 
-void bind_faults(TableReader& root, sim::Scenario& scenario, Errors& errors) {
+/// @param ranks_good  without mistakes, so that names of ranks can be looked up
+void bind_faults(TableReader& root, sim::Scenario& scenario, bool ranks_good, Errors& errors) {
   for (const ConfigNode* node : root.tables("fault")) {
     sim::FaultSpec fault;
     TableReader reader(node, "fault.", errors);
@@ -350,9 +377,9 @@ void bind_faults(TableReader& root, sim::Scenario& scenario, Errors& errors) {
     reader.range("for_us", fault.for_us, {-1, kMicros.high});
     reader.range("noticed_us", fault.noticed_us, {-1, kMicros.high});
     reader.range("amount", fault.amount, kMicros);
-    if (!names_a_rank(fault.rank, scenario)) {
+    if (ranks_good && !names_a_rank(fault.rank, scenario)) {
       reader.fail(*node, "rank",
-                  "found " + json_string(fault.rank) +
+                  "found " + quote(fault.rank) +
                       ", expected the name of a rank as in \"decode-0\", a role, or \"\" for any");
     }
     scenario.faults.push_back(std::move(fault));
@@ -395,23 +422,32 @@ void bind_expect(const ConfigNode* node, sim::Expect& expect, Errors& errors) {
 
 // -- policies ------------------------------------------------------------------------------------
 
-/// Takes the kinds whose `policy` is an array out: each seed draws one of its names.
+/// Takes the kinds whose `policy` is an array out: each seed draws one of its names. A kind whose
+/// array is wrong is taken out of the table.
 void take_drawn(ConfigNode& table, sim::Scenario& scenario, Errors& errors) {
+  std::set<std::string> wrong;
   for (auto& [kind, node] : table.table) {
-    const auto policy = node.table.find("policy");
-    if (policy == node.table.end() || policy->second.kind != NodeKind::array) continue;
-    std::vector<std::string>& names = scenario.drawn_policies[kind];
-    for (const ConfigNode& item : policy->second.items) {
+    const auto at = node.table.find("policy");
+    if (at == node.table.end() || at->second.kind != NodeKind::array) continue;
+    ConfigNode& policy = at->second;
+    std::vector<std::string> names;
+    for (const ConfigNode& item : policy.items) {
       if (item.kind == NodeKind::text) names.push_back(item.text);
     }
-    if (names.empty() || names.size() != policy->second.items.size()) {
-      errors.push_back({policy->second.file, policy->second.line, "policies." + kind + ".policy",
-                        "found an array, expected names of policies in it"});
+    if (names.empty() || names.size() != policy.items.size()) {
+      errors.push_back({policy.file, policy.line, "policies." + kind + ".policy",
+                        "found " + TableReader::shown(policy) +
+                            ", expected names of policies, as in [\"fcfs\", \"sjf\"]; or leave "
+                            "it out for the default"});
+      wrong.insert(kind);
+      continue;
     }
-    policy->second.items.clear();
-    policy->second.kind = NodeKind::text;
-    policy->second.text = names.empty() ? "" : names.front();
+    policy.items.clear();
+    policy.kind = NodeKind::text;
+    policy.text = names.front();
+    scenario.drawn_policies.emplace(kind, std::move(names));
   }
+  std::erase_if(table.table, [&](const auto& entry) { return wrong.contains(entry.first); });
 }
 
 /// The set of inline tables; every name that a seed may draw is tried.
@@ -446,7 +482,7 @@ void bind_policies(const ConfigNode* node, const sched::PolicyRegistry& registry
     kinds.table.erase(at);
   }
   TableReader reader(&own, "policies.", errors);
-  reader.range("bad_decision_permille", scenario.bad_decision_permille, {-1000, 1000});
+  reader.rate("bad_decision_permille", scenario.bad_decision_permille, 1000);
   std::string file;
   reader.text("file", file);
   take_drawn(kinds, scenario, errors);
@@ -485,12 +521,14 @@ SimOutcome bind_scenario(const ConfigNode& root, const sched::PolicyRegistry& re
   {
     TableReader reader(&root, "", errors);
     bind_run(reader, scenario);
+    const std::size_t before = errors.size();
     bind_ranks(reader, scenario, errors);
+    const bool ranks_good = errors.size() == before;
     bind_cost(reader.table("cost_model"), scenario.cost_model, errors);
     bind_workload(reader.table("workload"), scenario.workload, errors);
     bind_limits(reader.table("limits"), scenario.limits, errors);
     bind_rates(reader, scenario, errors);
-    bind_faults(reader, scenario, errors);
+    bind_faults(reader, scenario, ranks_good, errors);
     bind_policies(reader.table("policies"), registry, scenario, errors);
     if (const ConfigNode* targets = reader.table("targets")) {
       TableReader one(targets, "targets.", errors);

@@ -24,8 +24,13 @@ struct ConfigNode {
   std::string file;      ///< As the user named it; "--set" for an override.
   std::int64_t line = 0; ///< From 1; 0 unknown.
 
-  /// What a person reads in "found ...": `the text "x"`, `the integer 3`, `a table`. Pure.
+  /// "FILE:LINE", or what of it is known. Pure.
+  std::string place() const;
+  /// What a person reads in "found ...": `the text "x"`, `the integer 3`, `the number 5.0`, `a
+  /// table`. Pure.
   std::string shown() const;
+  /// "found ..., expected an integer from ...": what to say when it is none of this range. Pure.
+  std::string wrong_integer(std::int64_t lowest, std::int64_t highest) const;
 };
 
 } // namespace troupe::app

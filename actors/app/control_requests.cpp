@@ -4,6 +4,7 @@
 #include "actors/app/config_loader.hpp"
 #include "actors/app/control_documents.hpp"
 #include "actors/app/derived_set.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -106,7 +107,7 @@ std::optional<Refusal> check_fields(const Json& request) {
     if (key == "command" || command->second.contains(key)) continue;
     std::set<std::string> valid = command->second;
     valid.insert("command");
-    return Refusal{"bad_request", key + ": unknown field" + name_hint(key, valid)};
+    return Refusal{"bad_request", printable(key) + ": unknown field" + name_hint(key, valid)};
   }
   return std::nullopt;
 }

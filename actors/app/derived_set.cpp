@@ -2,7 +2,7 @@
 
 #include "actors/app/config_bind.hpp"
 #include "actors/app/policy_text.hpp"
-#include "actors/app/response_body.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <utility>
 
@@ -19,7 +19,7 @@ Status check_kind(const std::string& kind, bool is_canary, const sched::PolicyRe
   if (is_canary) std::erase_if(valid, [](const auto& one) { return !sched::has_canary(one); });
   if (valid.contains(kind)) return {};
   const bool decides_for_many = registry.kinds().contains(kind);
-  return refusal("found the kind " + json_string(kind) +
+  return refusal("found the kind " + quote(kind) +
                  (decides_for_many ? ", which decides for many requests at once, expected one that "
                                      "can have a canary"
                                    : ", expected a kind of policy") +
@@ -36,8 +36,8 @@ Status change(Specs& specs, const std::string& kind, const std::string& policy, 
   }
   const std::set<std::string> names = registry.names(kind, set.libraries);
   if (!names.contains(policy)) {
-    return refusal(kind + ": found the policy " + json_string(policy) +
-                   ", expected one of this kind" + name_hint(policy, names));
+    return refusal(kind + ": found the policy " + quote(policy) + ", expected one of this kind" +
+                   name_hint(policy, names));
   }
   sched::PolicySpec spec{policy, OptionTable(kind)};
   const auto built = registry.build(kind, spec, set.libraries);

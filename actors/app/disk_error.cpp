@@ -1,7 +1,8 @@
 #include "actors/app/disk_error.hpp"
 
+#include "engine/text/system_words.hpp"
+
 #include <cerrno>
-#include <cstring>
 
 namespace troupe::app {
 
@@ -15,10 +16,6 @@ const char* advice(int code) noexcept {
     return ": make room or raise the quota";
   case EFBIG:
     return ": raise the limit of file sizes (ulimit -f)";
-  case EMFILE:
-    return ": raise the limit of open files (ulimit -n)";
-  case ENFILE:
-    return ": the machine has too many open files, wait until it has fewer";
   case EIO:
     return ": look after the disk";
   default:
@@ -28,6 +25,6 @@ const char* advice(int code) noexcept {
 
 } // namespace
 
-std::string disk_error(int code) { return std::string(std::strerror(code)) + advice(code); }
+std::string disk_error(int code) { return text::system_words(code) + advice(code); }
 
 } // namespace troupe::app

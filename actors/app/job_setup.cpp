@@ -1,11 +1,13 @@
 #include "actors/app/job_setup.hpp"
 
-#include "actors/app/config_loader.hpp"
 #include "actors/app/system_actors.hpp"
 #include "actors/plugin_loader.hpp"
 #include "engine/inspect.hpp"
+#include "engine/text/chat_renderer.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <fmt/format.h>
+#include <spdlog/pattern_formatter.h>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
 
@@ -15,6 +17,19 @@
 namespace troupe::app {
 
 namespace {
+
+/// The text of a log line, whatever somebody's names and answers put into it.
+class PrintableText : public spdlog::custom_flag_formatter {
+public:
+  void format(const spdlog::details::log_msg& message, const std::tm& /*time*/,
+              spdlog::memory_buf_t& out) override {
+    const std::string text = message_line({message.payload.data(), message.payload.size()});
+    out.append(text.data(), text.data() + text.size());
+  }
+  std::unique_ptr<custom_flag_formatter> clone() const override {
+    return std::make_unique<PrintableText>();
+  }
+};
 
 bool all_null(const SystemConfig& config) {
   return std::all_of(config.ranks.begin(), config.ranks.end(),
@@ -26,13 +41,10 @@ Status check_checkpoint(const engine::InspectFacts& facts, const SystemConfig& c
   const std::string format = config.model.activation_quant == "off" ? "f32" : "packed";
   for (const engine::KvMemory& memory : facts.memory) {
     if (memory.kv_format == format && !memory.problem.empty()) {
-      return {ErrorCode::bad_argument, "kv: " + memory.problem};
+      return {ErrorCode::bad_argument, memory.problem};
     }
   }
-  if (facts.complete()) return {};
-  return {ErrorCode::bad_checkpoint, config.model.path +
-                                         ": tensors are missing or wrong; `troupe inspect " +
-                                         config.model.path + "` lists them"};
+  return engine::check_complete(facts);
 }
 
 /// Configuration and headers of the checkpoint, read once; the null device needs no weights.
@@ -63,8 +75,12 @@ Result<TextOptions> text_options(const SystemConfig& config, const engine::Model
   }
   TextOptions out;
   out.tokenizer = std::move(*tokenizer);
-  auto format = text::load_chat_format((folder / "encoding.json").string());
+  const std::string encoding = (folder / "encoding.json").string();
+  auto format = text::load_chat_format(encoding);
   if (format.ok()) {
+    const Status complete = text::check_markers(*out.tokenizer, *format,
+                                                (folder / "tokenizer.json").string(), encoding);
+    if (!complete.ok()) return complete.error();
     out.format = std::move(*format);
   } else if (format.error().code == ErrorCode::not_found) {
     spdlog::warn("{}: no encoding.json: only /v1/completions is served", config.model.path);
@@ -91,19 +107,6 @@ Result<TextOptions> text_options(const SystemConfig& config, const engine::Model
 
 } // namespace
 
-Status check_roles(const SystemConfig& config) {
-  bool prefill = false;
-  bool decode = false;
-  for (const RankGroupConfig& group : config.ranks) {
-    prefill = prefill || (group.count > 0 && sched::prefills(group.role));
-    decode = decode || (group.count > 0 && sched::decodes(group.role));
-  }
-  if (prefill && decode) return {};
-  return {ErrorCode::bad_argument,
-          fmt::format("no rank can {}; add a [[rank]] with role = \"{}\" or \"both\"",
-                      prefill ? "decode" : "prefill", prefill ? "decode" : "prefill")};
-}
-
 std::shared_ptr<sched::PolicyRegistry> program_policies() {
   auto registry = std::make_shared<sched::PolicyRegistry>();
   sched::register_builtin_policies(*registry);
@@ -114,7 +117,9 @@ std::shared_ptr<sched::PolicyRegistry> program_policies() {
 void start_log(const std::string& level) {
   auto logger =
       std::make_shared<spdlog::logger>("troupe", std::make_shared<spdlog::sinks::stderr_sink_mt>());
-  logger->set_pattern("troupe: %l: %v");
+  auto lines = std::make_unique<spdlog::pattern_formatter>();
+  lines->add_flag<PrintableText>('*').set_pattern("troupe: %l: %*");
+  logger->set_formatter(std::move(lines));
   logger->set_level(spdlog::level::from_str(level == "warn" ? "warning" : level));
   spdlog::set_default_logger(std::move(logger));
 }
@@ -125,6 +130,7 @@ Result<JobSetup> set_up(const CommonArguments& common, const std::string& model,
   if (!loaded.ok()) return Error{ErrorCode::bad_argument, error_lines(loaded.errors)};
   JobSetup setup;
   setup.config = std::move(loaded.config);
+  setup.places = std::move(loaded.places);
   SystemConfig& config = setup.config;
   if (!model.empty()) config.model.path = model;
   if (!policies.empty()) config.policies_file = policies;
@@ -134,7 +140,6 @@ Result<JobSetup> set_up(const CommonArguments& common, const std::string& model,
     return Error{ErrorCode::missing_key,
                  "no model: pass --model DIR, or set model.path in the configuration"};
   }
-  if (Status roles = check_roles(config); !roles.ok()) return roles.error();
 
   const auto registry = program_policies();
   setup.registry = registry;
@@ -144,9 +149,11 @@ Result<JobSetup> set_up(const CommonArguments& common, const std::string& model,
     setup.policies = std::move(set.set);
   }
   auto model_facts = read_model(config);
-  if (!model_facts.ok()) return model_facts.error();
+  if (!model_facts.ok()) return setup.places.placed(model_facts.error());
   setup.model = std::move(*model_facts);
-  if (Status fits = check_experts(config, setup.model.experts); !fits.ok()) return fits.error();
+  if (Status fits = check_experts(config, setup.model.experts); !fits.ok()) {
+    return setup.places.placed(fits.error());
+  }
   auto text = text_options(config, setup.model);
   if (!text.ok()) return text.error();
   setup.text = std::move(*text);

@@ -5,6 +5,7 @@
 #pragma once
 
 #include "actors/app/commands.hpp"
+#include "actors/app/config_loader.hpp"
 #include "actors/app/journal.hpp"
 #include "actors/app/system_config.hpp"
 #include "actors/app/text_desk.hpp"
@@ -21,6 +22,7 @@ namespace troupe::app {
 /// What the user asked for, checked and read.
 struct JobSetup {
   SystemConfig config;
+  KeyPlaces places; ///< Of what the configuration gives.
   sched::PolicySet policies;
   std::shared_ptr<const sched::PolicyRegistry> registry;
   engine::ModelFacts model;
@@ -36,9 +38,6 @@ Result<JobSetup> set_up(const CommonArguments& common, const std::string& model,
 
 /// Every policy that this program knows: those that are built in.
 std::shared_ptr<sched::PolicyRegistry> program_policies();
-
-/// A system must be able to prefill and to decode.
-Status check_roles(const SystemConfig& config);
 
 /// What decides the answers of this job, for the journal.
 JobIdentity job_identity(const JobSetup& setup);

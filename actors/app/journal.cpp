@@ -2,6 +2,7 @@
 
 #include "actors/app/job_files.hpp"
 #include "actors/app/journal_store.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <cerrno>
 #include <optional>
@@ -55,12 +56,12 @@ std::vector<std::string> differences(const std::vector<StoredIdentity>& before,
     if (value != nullptr && *value == entry.value) {
       continue;
     }
-    out.push_back(entry.name + " was " + entry.value + ", is " +
-                  (value == nullptr ? "not set" : *value) + " now");
+    out.push_back(printable(entry.name) + " was " + printable(entry.value) + ", is " +
+                  (value == nullptr ? "not set" : printable(*value)) + " now");
   }
   for (const StoredIdentity& entry : now) {
     if (entry.only_warns == only_warns && value_of(before, entry.name) == nullptr) {
-      out.push_back(entry.name + " was not set, is " + entry.value + " now");
+      out.push_back(entry.name + " was not set, is " + printable(entry.value) + " now");
     }
   }
   return out;
@@ -269,6 +270,12 @@ Status Journal::check_length(ResultFile file, std::int64_t committed) const {
   const bool may_be_longer = job_.state == "running";
   if (size == committed || (size > committed && may_be_longer)) {
     return {};
+  }
+  if (files_.is_made(file)) {
+    return {ErrorCode::mismatch,
+            files_.path(file) + ": it is missing, but the journal " + paths_.journal + " knows " +
+                bytes_text(committed) +
+                " of it: it was removed or moved away; put it back, or begin anew with --restart"};
   }
   return {ErrorCode::mismatch,
           files_.path(file) + ": it has " + bytes_text(size) + ", but the journal " +

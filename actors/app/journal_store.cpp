@@ -2,6 +2,7 @@
 
 #include "actors/app/disk_error.hpp"
 #include "actors/app/journal_header.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <sqlite3.h>
 
@@ -183,7 +184,7 @@ struct JournalStore::State {
   Error damaged(std::string what) const {
     std::replace(what.begin(), what.end(), '\n', ' ');
     return {ErrorCode::mismatch,
-            path + ": found a damaged journal (" + what.substr(0, kShownBytes) +
+            path + ": found a damaged journal (" + printable(what, kShownBytes) +
                 "), expected one that can be read; put back a copy, or move it away together with "
                 "the output and begin anew"};
   }

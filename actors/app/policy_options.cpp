@@ -30,6 +30,10 @@ private:
     case NodeKind::text:
       return options_.set(name, {node.text, where});
     case NodeKind::table:
+      // Options have no place for an empty one, and what asked for it would not see it.
+      if (node.table.empty()) {
+        return fail(node, name, "found an empty table; give it keys, or leave it out");
+      }
       return table(node, name + ".");
     case NodeKind::array:
       return list(node, name);

@@ -2,9 +2,11 @@
 
 #include "actors/app/batch_files.hpp"
 #include "actors/app/policy_options.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <array>
 #include <filesystem>
+#include <set>
 #include <string_view>
 
 namespace troupe::app {
@@ -37,7 +39,7 @@ Status look_at(const ConfigNode& node, sched::LibrarySpec& library) {
   library.path =
       fs::absolute(fs::path(node.file).parent_path() / library.path).lexically_normal().string();
   if (!fs::is_regular_file(library.path, error)) {
-    return {ErrorCode::not_found, "found no file " + library.path +
+    return {ErrorCode::not_found, "found no file " + printable(library.path, kShownPathMax) +
                                       ", expected a shared object; put it there or correct the "
                                       "path, which counts from the folder of this file"};
   }
@@ -77,6 +79,7 @@ std::vector<sched::LibrarySpec> read_libraries(const ConfigNode& node,
                                                const sched::PolicyRegistry& registry,
                                                std::vector<ConfigError>& errors) {
   std::vector<sched::LibrarySpec> libraries;
+  std::set<std::string> wrong;
   if (node.kind != NodeKind::array) {
     errors.push_back(
         {node.file, node.line, "library",
@@ -85,7 +88,12 @@ std::vector<sched::LibrarySpec> read_libraries(const ConfigNode& node,
   }
   for (const ConfigNode& item : node.items) {
     sched::LibrarySpec library;
-    if (!read_library(item, registry, library, errors)) continue;
+    const std::size_t before = errors.size();
+    if (!read_library(item, registry, library, errors)) {
+      const bool is_told = !library.path.empty() && !wrong.insert(library.path).second;
+      if (is_told) errors.resize(before); // The same file was refused above.
+      continue;
+    }
     for (const sched::LibrarySpec& other : libraries) {
       if (other.path != library.path) continue;
       errors.push_back({item.file, item.line, "library.path",

@@ -3,6 +3,7 @@
 #include "actors/plugin_child_report.hpp"
 #include "actors/plugin_library.hpp"
 #include "schedulers/core/options.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -81,7 +82,7 @@ void look_at_library(const PolicyTestOptions& options, const std::string& digest
 Error unknown_policy(const std::string& wanted, const std::set<std::string>& names) {
   const std::string near = nearest_name(wanted, names);
   return {ErrorCode::unknown_key,
-          fmt::format("--policy: found \"{}\", expected one of {}{}", wanted,
+          fmt::format("--policy: found {}, expected one of {}{}", quote(wanted),
                       fmt::join(names, ", "),
                       near.empty() ? "" : "; did you mean \"" + near + "\"?")};
 }

@@ -1,6 +1,7 @@
 #include "actors/app/scaffold.hpp"
 
 #include "schedulers/core/options.hpp"
+#include "schedulers/core/printable.hpp"
 #include "schedulers/registry/policy_registry.hpp"
 
 #include <fmt/format.h>
@@ -124,9 +125,9 @@ Status check_name(const std::string& name, const std::string& kind) {
                      });
   if (!spelt || kTargets.count(name) != 0) {
     return Status(ErrorCode::bad_argument,
-                  fmt::format("NAME: found \"{}\", expected a letter and up to {} more of a-z, "
+                  fmt::format("NAME: found {}, expected a letter and up to {} more of a-z, "
                               "0-9 and _, and no word of CMake's own",
-                              name, kNameMax - 1));
+                              quote(name), kNameMax - 1));
   }
   sched::PolicyRegistry registry;
   sched::register_builtin_policies(registry);
@@ -144,7 +145,7 @@ Status check_kind(const std::string& kind) {
     valid.insert(name);
   const std::string near = nearest_name(kind, valid);
   return Status(ErrorCode::unknown_key,
-                fmt::format("--kind: found \"{}\", expected one of {}{}", kind,
+                fmt::format("--kind: found {}, expected one of {}{}", quote(kind),
                             fmt::join(valid, ", "),
                             near.empty() ? "" : "; did you mean \"" + near + "\"?"));
 }

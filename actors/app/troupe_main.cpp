@@ -4,6 +4,7 @@
 #include "actors/app/signals.hpp"
 #include "actors/plugin_preflight.hpp"
 #include "schedulers/core/options.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <CLI/CLI.hpp>
 
@@ -63,9 +64,11 @@ public:
     add_top();
     add_ledger();
     add_replay();
+    refuse_empty_paths(&app_);
   }
 
   int run(int argc, char** argv) {
+    arguments_.assign(argv, argv + argc);
     if (argc < 2) {
       std::cout << app_.help();
       return kExitDone;
@@ -104,7 +107,6 @@ private:
   static void add_common(CLI::App* sub, CommonArguments& common) {
     const std::string group = "Common options";
     sub->add_option("--config", common.config, "System file; default: compiled in")
-        ->check(refuse_empty)
         ->type_name("FILE")
         ->group(group);
     sub->add_option("--set", common.sets, "Overrides the file, as in limits.inflight_max=64")
@@ -126,6 +128,16 @@ private:
     sub->add_option("--model", model, "Checkpoint folder; default: model.path")->type_name("DIR");
   }
 
+  static void refuse_empty_paths(CLI::App* app) {
+    static const std::set<std::string> kPaths = {"DIR",    "FILE", "GOLDEN",
+                                                 "LEDGER", "LIB",  "SOCKET"};
+    for (CLI::Option* option : app->get_options()) {
+      if (kPaths.contains(option->get_type_name())) option->check(refuse_empty);
+    }
+    for (CLI::App* sub : app->get_subcommands([](CLI::App*) { return true; }))
+      refuse_empty_paths(sub);
+  }
+
   void add_batch() {
     BatchArguments& a = batch_;
     CLI::App* sub =
@@ -137,22 +149,16 @@ private:
         ->required();
     sub->add_option("--output", a.output, "Answers, one line a request")->type_name("FILE");
     sub->add_option("--errors", a.errors, "Refused lines; default: OUTPUT with .errors")
-        ->check(refuse_empty)
         ->type_name("FILE");
-    sub->add_option("--policies", a.policies, "Policy file")
-        ->check(refuse_empty)
-        ->type_name("FILE");
+    sub->add_option("--policies", a.policies, "Policy file")->type_name("FILE");
     sub->add_option("--order", a.order, "Of the output: completion (default) or input")
         ->check(CLI::IsMember({"completion", "input"}))
         ->type_name("ORDER");
     sub->add_option("--inflight-max", a.inflight_max, "Lines in work at once")
         ->check(CLI::Range(1, 1'000'000))
         ->type_name("N");
-    sub->add_option("--summary", a.summary, "Writes the summary as JSON")
-        ->check(refuse_empty)
-        ->type_name("FILE");
+    sub->add_option("--summary", a.summary, "Writes the summary as JSON")->type_name("FILE");
     sub->add_option("--metrics", a.metrics, "Prometheus text, rewritten while the job runs")
-        ->check(refuse_empty)
         ->type_name("FILE");
     sub->add_flag("--restart", a.restart, "Begins anew, whatever this job has done");
     sub->add_flag("--check", a.check, "Only checks the input; bad lines on standard output");
@@ -176,9 +182,7 @@ private:
     sub->add_option("--max-tokens", a.max_tokens, "New tokens at most")
         ->check(CLI::Range(1, 393'216))
         ->type_name("N");
-    sub->add_option("--policies", a.policies, "Policy file")
-        ->check(refuse_empty)
-        ->type_name("FILE");
+    sub->add_option("--policies", a.policies, "Policy file")->type_name("FILE");
     sub->callback([this] { run_ = [this] { return command_generate(generate_); }; });
   }
 
@@ -492,7 +496,7 @@ private:
 
   int unknown_word(const std::string& word) const {
     const std::string near = nearest_name(word, names());
-    std::string message = "there is no command \"" + word + "\"";
+    std::string message = "there is no command " + quote(word);
     if (!near.empty()) {
       message += "; did you mean \"" + near + "\"?";
     }
@@ -503,7 +507,7 @@ private:
 
   int usage_error(const CLI::ParseError& error) const {
     const CLI::App* at = chosen();
-    std::string message = error.what();
+    std::string message = with_short_words(error.what(), arguments_);
     while (!message.empty() && message.back() == '\n') {
       message.pop_back();
     }
@@ -536,7 +540,7 @@ private:
       }
     }
     const std::string near = nearest_name(extra, known);
-    std::string message = "\"" + extra + "\" was not expected";
+    std::string message = quote(extra) + " was not expected";
     if (!near.empty()) {
       message += ", did you mean \"" + near + "\"?";
     }
@@ -544,6 +548,7 @@ private:
   }
 
   CLI::App app_{kAbout, "troupe"};
+  std::vector<std::string> arguments_; ///< As given.
   std::function<int()> run_;
   bool wants_version_ = false;
   BatchArguments batch_;

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <numeric>
 
@@ -54,9 +55,10 @@ Status check(const ModelConfig& config, KvFormat format, std::int64_t block_toke
   }
   if (block_tokens <= 0 || block_tokens % multiple != 0) {
     return {ErrorCode::bad_argument,
-            fmt::format("kv.block_tokens is {}, but it must be a positive multiple of {} (every "
-                        "compression ratio and the candidate block of this model)",
-                        block_tokens, multiple)};
+            fmt::format("kv.block_tokens: found {}, expected a positive multiple of {} (of every "
+                        "compression ratio and the candidate block of this model); use {}",
+                        block_tokens, multiple,
+                        multiple * std::max<std::int64_t>(1, 64 / multiple))};
   }
   const std::int64_t fit = format == KvFormat::packed ? kernels::kScaleBlock : 8;
   if (config.head_dim % fit != 0 || config.index_head_dim % fit != 0) {

@@ -2,9 +2,10 @@
 
 #include "engine/model/file.hpp"
 
+#include "engine/text/system_words.hpp"
+#include "schedulers/core/printable.hpp"
+
 #include <cerrno>
-#include <cstdio>
-#include <cstring>
 #include <fcntl.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -13,14 +14,7 @@
 
 namespace troupe::engine {
 
-namespace {
-
-/// Longest piece of foreign text in a message.
-constexpr std::size_t kQuotedChars = 160;
-
-std::string system_words(int number) { return std::strerror(number); }
-
-} // namespace
+using text::system_words;
 
 FileMap::FileMap(FileMap&& other) noexcept : bytes_(std::exchange(other.bytes_, {})) {}
 
@@ -59,8 +53,7 @@ Result<InputFile> InputFile::open(const std::string& path) {
     const int number = errno;
     const bool absent = number == ENOENT || number == ENOTDIR;
     return Error{absent ? ErrorCode::not_found : ErrorCode::io_error,
-                 path + ": cannot be opened (" + system_words(number) +
-                     "), expected a file that can be read; fetch it again or name another"};
+                 text::open_failure(path, number, "fetch it again or name another")};
   }
   InputFile file(descriptor, path, 0);
   struct stat facts {};
@@ -130,19 +123,7 @@ bool path_exists(const std::string& path) {
 }
 
 std::string in_quotes(std::string_view text) {
-  std::string out = "'";
-  for (const char c : text.substr(0, kQuotedChars)) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7f) {
-      char escaped[8];
-      std::snprintf(escaped, sizeof escaped, "\\x%02x", byte);
-      out += escaped;
-    } else {
-      out += c;
-    }
-  }
-  if (text.size() > kQuotedChars) out += "...";
-  return out + "'";
+  return std::string(1, '\'').append(printable(text)).append(1, '\'');
 }
 
 } // namespace troupe::engine

@@ -216,6 +216,7 @@ private:
     report_.wrong.push_back("tensor " + in_quotes(tensor.name) + ": is " +
                             std::string(dtype_name(tensor.dtype)) + " " + shape_text(tensor.shape) +
                             ", expected " + dtypes + " " + shape_text(shape));
+    report_.wrong_in.push_back(checkpoint_.shards()[static_cast<std::size_t>(tensor.shard)].path);
   }
 
   const Checkpoint& checkpoint_;

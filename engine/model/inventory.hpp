@@ -64,6 +64,7 @@ struct InventoryReport {
   std::vector<std::string> missing;        ///< Names this build needs.
   std::vector<std::string> missing_unused; ///< Names of draft and vision.
   std::vector<std::string> wrong;          ///< Another dtype or shape: found and expected.
+  std::vector<std::string> wrong_in;       ///< [wrong] paths of their shards.
   std::vector<std::string> unknown;        ///< Names that nothing expects.
 };
 

@@ -3,6 +3,7 @@
 #include "engine/model/json_fields.hpp"
 
 #include "engine/model/file.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -21,9 +22,7 @@ constexpr std::size_t kDepthMax =
 constexpr const char* kRepair = "; repair the file or fetch it again";
 
 std::string shown(const json& value) {
-  std::string text = value.dump(-1, ' ', true, json::error_handler_t::replace);
-  if (text.size() > kShownChars) text = text.substr(0, kShownChars) + "...";
-  return text;
+  return printable(value.dump(-1, ' ', true, json::error_handler_t::replace), kShownChars);
 }
 
 std::string plain_number(double value) {
@@ -92,8 +91,7 @@ private:
     for (const Level& level : levels_) {
       if (!level.key.empty()) out += (out.empty() ? "" : ".") + level.key;
     }
-    const std::string quoted = in_quotes(out);
-    return out.empty() ? "the value" : quoted.substr(1, quoted.size() - 2);
+    return out.empty() ? "the value" : printable(out);
   }
 
   std::vector<Level> levels_;

@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdlib>
 #include <cstring>
@@ -28,6 +29,12 @@ constexpr std::array kMatrixTypes = {DType::bf16, DType::f32, DType::f8_e4m3, DT
 constexpr std::array kSiteTypes = {DType::f32};
 constexpr std::array kTableTypes = {DType::f8_e4m3};
 constexpr std::array kScaleTypes = {DType::f8_e8m0};
+
+// The largest ue8m0 codes under which every value of a format is a float32: the largest values are
+// 1.75 * 2^8 (e4m3) and 1.5 * 2^2 (e2m1).
+constexpr std::uint8_t kScaleBias = 127;
+constexpr std::uint8_t kFp8ScaleMax = kScaleBias + 127 - 8;
+constexpr std::uint8_t kFp4ScaleMax = kScaleBias + 127 - 2;
 
 const std::uint8_t* as_bytes(std::span<const std::byte> bytes) {
   return reinterpret_cast<const std::uint8_t*>(bytes.data());
@@ -90,6 +97,8 @@ private:
   std::span<const std::byte> require(const std::string& name, std::span<const DType> types,
                                      const Shape& shape, DType* found = nullptr);
   void refuse_not_finite(const std::string& name, DType dtype, std::span<const std::byte> bytes);
+  std::span<const std::byte> scales(const std::string& name, const Shape& shape,
+                                    std::uint8_t highest);
   StoredMatrix stored(const std::string& name, std::int64_t outputs, std::int64_t inputs);
   PackedMatrix matrix(const std::string& name, std::int64_t outputs, std::int64_t inputs);
   std::vector<PackedMatrix> grouped(const std::string& name, std::int64_t groups,
@@ -156,6 +165,26 @@ void WeightsLoader::refuse_not_finite(const std::string& name, DType dtype,
                    dtype_name(dtype), shape_text(info->shape)));
 }
 
+/// Scales up to the code `highest`: above it a weight can be infinite.
+std::span<const std::byte> WeightsLoader::scales(const std::string& name, const Shape& shape,
+                                                 std::uint8_t highest) {
+  const std::span<const std::byte> bytes = require(name, kScaleTypes, shape);
+  const auto is_bad = [highest](std::byte code) { return static_cast<int>(code) > highest; };
+  bool any = false; // As above, a vector loop.
+  for (const std::byte code : bytes)
+    any |= is_bad(code);
+  if (!any) return bytes;
+  const auto at = std::find_if(bytes.begin(), bytes.end(), is_bad);
+  const TensorInfo* info = checkpoint_.info(name);
+  fail(ErrorCode::bad_checkpoint,
+       fmt::format("{}: tensor '{}': element {} of {} {} is 2^{}, expected at most 2^{}, so that "
+                   "weights are finite numbers; the file is damaged, fetch it again",
+                   checkpoint_.shards()[static_cast<std::size_t>(info->shard)].path, name,
+                   at - bytes.begin(), dtype_name(info->dtype), shape_text(info->shape),
+                   static_cast<int>(*at) - kScaleBias, highest - kScaleBias));
+  return {};
+}
+
 StoredMatrix WeightsLoader::stored(const std::string& name, std::int64_t outputs,
                                    std::int64_t inputs) {
   StoredMatrix out{.outputs = outputs, .inputs = inputs};
@@ -180,7 +209,8 @@ StoredMatrix WeightsLoader::stored(const std::string& name, std::int64_t outputs
   }
   out.scale_rows = fp4 ? 1 : kBlock;
   const std::int64_t scale_rows = fp4 ? outputs : ceil_blocks(outputs);
-  out.scales = as_bytes(require(scale_name(name), kScaleTypes, {scale_rows, ceil_blocks(inputs)}));
+  out.scales = as_bytes(scales(scale_name(name), {scale_rows, ceil_blocks(inputs)},
+                               fp4 ? kFp4ScaleMax : kFp8ScaleMax));
   return out;
 }
 
@@ -306,7 +336,7 @@ void WeightsLoader::engram(const std::string& prefix, std::int64_t at, LayerWeig
   };
   out.codes = copied(require(prefix + "engram.embed.weight", kTableTypes, {rows, e.head_dim}));
   out.scales =
-      copied(require(prefix + "engram.embed.scale", kScaleTypes, {rows, e.head_dim / kBlock}));
+      copied(scales(prefix + "engram.embed.scale", {rows, e.head_dim / kBlock}, kFp8ScaleMax));
   out.wkv =
       matrix(prefix + "engram.wkv.weight", (c_.hc_streams + 1) * c_.hidden, e.ids() * e.head_dim);
   const float* q = vector(prefix + "engram.q_weight", {c_.hc_streams, c_.hidden});

@@ -1,6 +1,7 @@
 #include "engine/text/chat_renderer.hpp"
 
 #include "engine/text/json_value.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <algorithm>
 #include <unordered_map>
@@ -242,6 +243,23 @@ Result<std::vector<PromptSegment>> render_chat(const ChatRequest& request,
             "encoding.json: dialect: found \"v4\", chat prompts are rendered for \"v4.1\" only"};
   }
   return Renderer(request, format).render();
+}
+
+Status check_markers(const Tokenizer& tokenizer, const ChatFormat& format,
+                     const std::string& tokenizer_path, const std::string& format_path) {
+  if (format.dialect != Dialect::v4_1) return {}; // Nothing is rendered for it.
+  for (const std::string_view marker :
+       {kBeginOfSentence, kEndOfSentence, kSystemToken, kUserToken, kAssistantToken, kReminderToken,
+        kThinkBegin, kThinkEnd, kDsmlToken}) {
+    const auto id = tokenizer.id_of(marker);
+    if (id && tokenizer.is_added(*id)) continue;
+    return {ErrorCode::bad_checkpoint,
+            tokenizer_path + ": added_tokens: " + quote(marker) +
+                " is missing, expected for the chat format of " + format_path +
+                "; the files are of two models, fetch both again, or take encoding.json away to "
+                "serve completions only"};
+  }
+  return {};
 }
 
 std::string prompt_text(const std::vector<PromptSegment>& segments) {

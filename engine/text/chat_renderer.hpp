@@ -18,6 +18,13 @@ namespace troupe::text {
 Result<std::vector<PromptSegment>> render_chat(const ChatRequest& request,
                                                const ChatFormat& format);
 
+/// Ok when the tokenizer has every token that the renderer writes; else names the first that it
+/// lacks: its spelling would be encoded as ordinary text, and no answer would make sense.
+///
+/// @param tokenizer_path, format_path  the two files, for the message
+Status check_markers(const Tokenizer& tokenizer, const ChatFormat& format,
+                     const std::string& tokenizer_path, const std::string& format_path);
+
 /// All segments as one text.
 std::string prompt_text(const std::vector<PromptSegment>& segments);
 

@@ -1,6 +1,7 @@
 #include "engine/text/request_error.hpp"
 
 #include "engine/text/json_value.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <algorithm>
 #include <limits>
@@ -62,17 +63,14 @@ RequestError unsupported_field(const std::string& path, const std::string& messa
 }
 
 RequestError repeated_field(const std::string& path) {
-  std::string shown;
-  append_json_escaped(std::string_view(path).substr(0, 2 * kNameBytesShown), shown);
+  const std::string shown = printable(path, 2 * kNameBytesShown);
   return {400, "`" + shown + "` stands twice in one object, expected once; remove one of them",
           shown, "duplicate_parameter"};
 }
 
 RequestError unknown_field(const std::string& path, std::string_view name,
                            std::span<const std::string_view> known) {
-  std::string shown_name;
-  append_json_escaped(name.substr(0, kNameBytesShown), shown_name);
-  const std::string full = path_of(path, shown_name);
+  const std::string full = path_of(path, name);
   return {400,
           "unknown field `" + full + "`; the nearest known field is `" +
               path_of(path, nearest_name(name, known)) + "`",
@@ -96,7 +94,7 @@ std::string_view nearest_name(std::string_view name, std::span<const std::string
 std::string path_of(const std::string& parent, std::string_view name) {
   std::string path = parent;
   if (!path.empty()) path += '.';
-  return path.append(name);
+  return path.append(printable(name, kNameBytesShown)); // It may be a key of the client's.
 }
 
 std::string path_of(const std::string& parent, std::size_t index) {
@@ -105,13 +103,7 @@ std::string path_of(const std::string& parent, std::size_t index) {
 }
 
 std::string found_and_expected(const JsonValue& found, std::string_view expected) {
-  std::string json = python_json(found);
-  if (json.size() > kNameBytesShown) {
-    std::size_t end = kNameBytesShown; // Not inside a character.
-    while (end > 0 && (static_cast<unsigned char>(json[end]) & 0xC0) == 0x80)
-      --end;
-    json = json.substr(0, end) + "...";
-  }
+  const std::string json = printable(python_json(found), kNameBytesShown);
   return "is " + json + ", expected " + std::string(expected);
 }
 

@@ -1,7 +1,8 @@
 #include "engine/text/text_file.hpp"
 
+#include "engine/text/system_words.hpp"
+
 #include <cerrno>
-#include <cstring>
 #include <fcntl.h>
 #include <memory>
 #include <sys/stat.h>
@@ -11,9 +12,9 @@ namespace troupe::text {
 namespace {
 
 Error io_failure(const std::string& path, const char* action) {
-  return {errno == ENOENT ? ErrorCode::not_found : ErrorCode::io_error,
-          path + ": cannot be " + action + " (" + std::strerror(errno) +
-              "), expected a file that can be read; put it there or name another"};
+  return {ErrorCode::io_error, path + ": cannot be " + action + " (" + system_words(errno) +
+                                   "), expected a file that can be read; put it there or name "
+                                   "another"};
 }
 
 /// Closes a descriptor at the end of a block.
@@ -29,7 +30,10 @@ struct Descriptor {
 Result<std::string> read_text_file(const std::string& path, std::int64_t bytes_max) {
   // Without O_NONBLOCK, opening a pipe that nobody writes would wait for ever.
   const Descriptor file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
-  if (file.number < 0) return io_failure(path, "opened");
+  if (file.number < 0) {
+    return {errno == ENOENT ? ErrorCode::not_found : ErrorCode::io_error,
+            open_failure(path, errno, "put it there or name another")};
+  }
   struct stat facts {};
   if (::fstat(file.number, &facts) != 0) return io_failure(path, "examined");
   if (!S_ISREG(facts.st_mode)) {

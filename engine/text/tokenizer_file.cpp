@@ -1,6 +1,7 @@
 #include "engine/text/tokenizer_file.hpp"
 
 #include "engine/text/json_value.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <unordered_map>
 
@@ -98,7 +99,7 @@ private:
     if (type != nullptr && !type->is_null()) {
       if (type->string() == nullptr) return wrong("model.type", *type, "\"BPE\"");
       if (*type->string() != "BPE") {
-        return unsupported("model.type", "\"" + *type->string() + "\"", "\"BPE\"");
+        return unsupported("model.type", quote(*type->string()), "\"BPE\"");
       }
     }
     for (const char* key : {"unk_token", "continuing_subword_prefix", "end_of_word_suffix"}) {
@@ -152,7 +153,7 @@ private:
     std::vector<bool> used;
     std::array<bool, 256> single{};
     for (const JsonMember& entry : *vocab->object()) {
-      const std::string key = "model.vocab[" + quoted(entry.key) + "]";
+      const std::string key = "model.vocab[" + quote(entry.key) + "]";
       Result<std::int32_t> id = id_from(&entry.value, key);
       if (!id) return id.error();
       const auto index = static_cast<std::size_t>(*id);
@@ -192,7 +193,7 @@ private:
         const auto space = text->find(' ');
         if (space == std::string::npos || text->find(' ', space + 1) != std::string::npos) {
           return error(ErrorCode::bad_checkpoint, key,
-                       "found " + quoted(*text) + ", expected two tokens with a space between");
+                       "found " + quote(*text) + ", expected two tokens with a space between");
         }
         left = std::string_view(*text).substr(0, space);
         right = std::string_view(*text).substr(space + 1);
@@ -241,7 +242,7 @@ private:
     }
     if (last) {
       if (*type->string() != "ByteLevel") {
-        return unsupported(key + ".type", quoted(*type->string()), "\"ByteLevel\" at the end");
+        return unsupported(key + ".type", quote(*type->string()), "\"ByteLevel\" at the end");
       }
       for (const char* flag : {"add_prefix_space", "use_regex"}) {
         const JsonValue* set = value.find(flag);
@@ -251,7 +252,7 @@ private:
       return {};
     }
     if (*type->string() != "Split") {
-      return unsupported(key + ".type", quoted(*type->string()), "\"Split\" before the end");
+      return unsupported(key + ".type", quote(*type->string()), "\"Split\" before the end");
     }
     const JsonValue* behavior = value.find("behavior");
     if (behavior == nullptr || behavior->string() == nullptr || *behavior->string() != "Isolated") {
@@ -300,7 +301,7 @@ private:
       }
       if (!seen.emplace(*content->string(), i).second || !seen_ids.emplace(*id, i).second) {
         return error(ErrorCode::bad_checkpoint, key,
-                     "id " + std::to_string(*id) + " or text " + quoted(*content->string()) +
+                     "id " + std::to_string(*id) + " or text " + quote(*content->string()) +
                          " is there twice, expected once");
       }
       bool special = false;
@@ -330,13 +331,6 @@ private:
     return {};
   }
 
-  static std::string quoted(std::string_view text) {
-    constexpr std::size_t kShown = 60;
-    std::string out = "\"";
-    append_json_escaped(text.substr(0, kShown), out);
-    return out + (text.size() > kShown ? "...\"" : "\"");
-  }
-
   const JsonValue& root_;
   const std::string& name_;
   const JsonValue* model_ = nullptr;
@@ -354,10 +348,8 @@ Result<TokenizerFile> parse_tokenizer_file(std::string_view json, const std::str
             name + ": is no valid JSON, expected one object: " + root.error().message + kRepair};
   }
   if (!repeated.empty()) {
-    std::string shown;
-    append_json_escaped(std::string_view(repeated).substr(0, 160), shown);
-    return {ErrorCode::bad_checkpoint,
-            name + ": " + shown + ": stands twice in one object, expected once" + kRepair};
+    return {ErrorCode::bad_checkpoint, name + ": " + printable(repeated) +
+                                           ": stands twice in one object, expected once" + kRepair};
   }
   return Reader(*root, name).read();
 }

@@ -1,5 +1,7 @@
 #include "schedulers/core/options.hpp"
 
+#include "schedulers/core/printable.hpp"
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -12,18 +14,18 @@
 namespace troupe {
 namespace {
 
-std::string shown(const OptionValue& value) {
-  if (const auto* flag = std::get_if<bool>(&value.value)) return *flag ? "true" : "false";
-  if (const auto* number = std::get_if<std::int64_t>(&value.value)) return std::to_string(*number);
-  if (const auto* real = std::get_if<double>(&value.value)) return std::to_string(*real);
-  return '"' + std::get<std::string>(value.value) + '"';
-}
-
 /// The shortest text that reads back as the same number.
 std::string shortest(double real) {
   std::array<char, 32> text{};
   const auto end = std::to_chars(text.data(), text.data() + text.size(), real).ptr;
   return std::string(text.data(), end);
+}
+
+std::string shown(const OptionValue& value) {
+  if (const auto* flag = std::get_if<bool>(&value.value)) return *flag ? "true" : "false";
+  if (const auto* number = std::get_if<std::int64_t>(&value.value)) return std::to_string(*number);
+  if (const auto* real = std::get_if<double>(&value.value)) return real_text(*real);
+  return quote(std::get<std::string>(value.value));
 }
 
 /// Thousandths as a decimal number: 1500 is "1.5".
@@ -59,6 +61,12 @@ std::size_t distance(const std::string& a, const std::string& b) {
 
 } // namespace
 
+std::string real_text(double real) {
+  std::string text = shortest(real);
+  if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
+  return text;
+}
+
 const std::pair<const std::string, OptionValue>*
 OptionTable::first_below(const std::string& begin) const {
   const auto at = values_.lower_bound(begin);
@@ -82,12 +90,15 @@ void OptionTable::report_default(const std::string& key, OptionValue value) {
   if (defaults_) defaults_->emplace(key, std::move(value));
 }
 
+std::string OptionTable::path_of(const std::string& key) const {
+  return printable(name_.empty() ? key : name_ + "." + key);
+}
+
 void OptionTable::fail(const OptionValue& at, const std::string& key, ErrorCode code,
                        const std::string& message) {
   if (first_error_.code != ErrorCode::ok) return;
   const std::string place = at.where.empty() ? "" : at.where + ": ";
-  const std::string path = name_.empty() ? key : name_ + "." + key;
-  first_error_ = Error{code, place + path + ": " + message};
+  first_error_ = Error{code, place + path_of(key) + ": " + message};
 }
 
 std::int64_t OptionTable::integer(const std::string& key, std::int64_t fallback,
@@ -245,13 +256,17 @@ Status OptionTable::finish() const {
   for (const auto& [key, value] : values_) {
     if (known_.count(key) != 0) continue;
     const std::string place = value.where.empty() ? "" : value.where + ": ";
-    const std::string path = name_.empty() ? key : name_ + "." + key;
-    const std::string members = known_below(key + ".");
+    const std::size_t bracket = key.find('[');
+    const std::string whole = key.substr(0, bracket);
+    const std::string members = known_below(whole + ".");
     if (members.empty()) {
-      return Status(ErrorCode::unknown_key, place + path + ": unknown key" + known_hint(key));
+      return Status(ErrorCode::unknown_key,
+                    place + path_of(key) + ": unknown key" + known_hint(key));
     }
-    return Status(ErrorCode::bad_argument, place + path + ": found " + shown(value) +
-                                               ", expected a table with the keys" + members);
+    return Status(ErrorCode::bad_argument,
+                  place + path_of(whole) + ": found " +
+                      (bracket == std::string::npos ? shown(value) : "a list") +
+                      ", expected a table with the keys" + members);
   }
   return {};
 }

@@ -83,6 +83,8 @@ private:
   void fail(const OptionValue& at, const std::string& key, ErrorCode code,
             const std::string& message);
 
+  /// Table and key as messages name them.
+  std::string path_of(const std::string& key) const;
   void report_default(const std::string& key, OptionValue value);
 
   std::string name_;
@@ -91,6 +93,9 @@ private:
   std::set<std::string> known_;
   Error first_error_;
 };
+
+/// The shortest text that reads back as the same real number and as no integer: "5.0". Pure.
+std::string real_text(double real);
 
 /// The entry of `known` nearest to `word` by edit distance, or "" when none is near.
 std::string nearest_name(const std::string& word, const std::set<std::string>& known);

@@ -1,5 +1,6 @@
 #include "schedulers/explain/story_text.hpp"
 
+#include "schedulers/core/printable.hpp"
 #include "schedulers/explain/words.hpp"
 
 #include <algorithm>
@@ -30,9 +31,11 @@ std::string_view end_name(EndReason end) noexcept {
   return "length";
 }
 
+constexpr std::size_t kCustomIdShown = 512; ///< The longest that a batch takes.
+
 std::string heading(const Story& story) {
   std::string out = "request " + std::to_string(raw(story.request));
-  if (!story.custom_id.empty()) out += " (" + story.custom_id + ")";
+  if (!story.custom_id.empty()) out += " (" + printable(story.custom_id, kCustomIdShown) + ")";
   if (story.runs) {
     return out + ": runs, " + duration_text(story.latency_us) + " so far" +
            (story.tries > 1 ? ", try " + std::to_string(story.tries) : "") + "\n";
@@ -44,7 +47,7 @@ std::string heading(const Story& story) {
   const Finish& finish = story.finish;
   const bool ok = finish.code == ErrorCode::ok;
   out += ": " + std::string(error_name(finish.code)) + " (" +
-         (ok ? std::string(end_name(finish.end)) : finish.detail) + ") after " +
+         (ok ? std::string(end_name(finish.end)) : message_line(finish.detail)) + ") after " +
          duration_text(story.latency_us) + ", " + count_text(finish.output_tokens, "token");
   if (finish.output_tokens > 0) {
     out += ", the first after " + duration_text(finish.first_token_us - finish.arrival_us);
@@ -58,7 +61,7 @@ std::string span_text(const StorySpan& span) {
   std::string out = "  " + right(duration_text(span.from_us), 14) + "  +" +
                     padded(duration_text(span.to_us - span.from_us), 14) + "  " + span.what + "\n";
   for (const std::string& fact : span.facts)
-    out += std::string(35, ' ') + fact + "\n";
+    out += std::string(35, ' ') + message_line(fact) + "\n";
   return out;
 }
 

@@ -7,13 +7,9 @@
 
 namespace troupe::sched {
 
-BlockPool::BlockPool(std::int64_t total) {
+BlockPool::BlockPool(std::int64_t total) : total_(total) {
   TROUPE_CHECK(total >= 0 && total <= std::numeric_limits<std::int32_t>::max(),
                "a pool has 0 to 2^31-1 blocks");
-  used_.assign(static_cast<std::size_t>(total), false);
-  free_ids_.resize(static_cast<std::size_t>(total));
-  for (std::size_t i = 0; i < free_ids_.size(); ++i)
-    free_ids_[i] = static_cast<std::int32_t>(i);
 }
 
 bool BlockPool::reserve(std::int64_t count) {
@@ -30,10 +26,14 @@ void BlockPool::unreserve(std::int64_t count) {
 
 KvBlockId BlockPool::take() {
   TROUPE_CHECK(promised_ >= 1, "a block is taken only under a promise");
-  std::pop_heap(free_ids_.begin(), free_ids_.end(), std::greater<>{});
-  const std::int32_t id = free_ids_.back();
-  free_ids_.pop_back();
   --promised_;
+  if (returned_.empty()) {
+    used_.push_back(true);
+    return KvBlockId{static_cast<std::int32_t>(touched() - 1)};
+  }
+  std::pop_heap(returned_.begin(), returned_.end(), std::greater<>{});
+  const std::int32_t id = returned_.back();
+  returned_.pop_back();
   used_[static_cast<std::size_t>(id)] = true;
   return KvBlockId{id};
 }
@@ -41,17 +41,17 @@ KvBlockId BlockPool::take() {
 void BlockPool::give_back(std::span<const KvBlockId> blocks) {
   for (const KvBlockId block : blocks) {
     const std::int32_t id = raw(block);
-    TROUPE_CHECK(id >= 0 && id < total() && used_[static_cast<std::size_t>(id)],
+    TROUPE_CHECK(id >= 0 && id < touched() && used_[static_cast<std::size_t>(id)],
                  "a block is freed once, by its owner");
     used_[static_cast<std::size_t>(id)] = false;
-    free_ids_.push_back(id);
-    std::push_heap(free_ids_.begin(), free_ids_.end(), std::greater<>{});
+    returned_.push_back(id);
+    std::push_heap(returned_.begin(), returned_.end(), std::greater<>{});
   }
 }
 
 Status BlockPool::check() const {
   std::vector<bool> seen(used_.size(), false);
-  for (const std::int32_t id : free_ids_) {
+  for (const std::int32_t id : returned_) {
     const auto at = static_cast<std::size_t>(id);
     if (at >= used_.size() || seen[at] || used_[at]) {
       return Status(ErrorCode::mismatch, "block " + std::to_string(id) + " is free twice or used");

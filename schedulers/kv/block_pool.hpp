@@ -9,6 +9,7 @@
 #include "schedulers/core/result.hpp"
 
 #include <cstdint>
+#include <iterator>
 #include <span>
 #include <vector>
 
@@ -16,7 +17,8 @@ namespace troupe::sched {
 
 /// Pool of `total` blocks with ids 0 .. total-1; the lowest free id is taken first.
 ///
-///   Cost     O(log blocks) to take or give back one, O(blocks) to check
+///   Cost     O(log blocks) to take or give back one, O(blocks ever in use at once) to check; so is
+///            the memory, whatever the total
 ///   Errors   misuse (double free, taking without a promise) is a bug
 class BlockPool {
 public:
@@ -31,10 +33,8 @@ public:
   /// Frees used blocks. @pre each is used
   void give_back(std::span<const KvBlockId> blocks);
 
-  std::int64_t total() const noexcept { return static_cast<std::int64_t>(used_.size()); }
-  std::int64_t used() const noexcept {
-    return total() - static_cast<std::int64_t>(free_ids_.size());
-  }
+  std::int64_t total() const noexcept { return total_; }
+  std::int64_t used() const noexcept { return touched() - std::ssize(returned_); }
   std::int64_t promised() const noexcept { return promised_; }
   std::int64_t free() const noexcept { return total() - used() - promised_; }
 
@@ -42,8 +42,12 @@ public:
   Status check() const;
 
 private:
-  std::vector<std::int32_t> free_ids_; ///< Heap, lowest id on top.
-  std::vector<bool> used_;             ///< [total]
+  /// Ids below were taken at some time; all from here on are free.
+  std::int64_t touched() const noexcept { return std::ssize(used_); }
+
+  std::int64_t total_ = 0;
+  std::vector<bool> used_;             ///< [touched]
+  std::vector<std::int32_t> returned_; ///< Free ids below touched(): a heap, lowest id on top.
   std::int64_t promised_ = 0;
 };
 

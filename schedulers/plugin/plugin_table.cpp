@@ -1,6 +1,7 @@
 #include "schedulers/plugin/plugin_table.hpp"
 
 #include "schedulers/core/options.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <map>
 #include <utility>
@@ -92,8 +93,9 @@ Status check_functions(const PluginPolicy& one) {
 
 Status check_names(const PluginPolicy& one) {
   if (!is_name(one.name)) {
-    return wrong(one.kind + ": found \"" + one.name + "\" as the name of a policy, expected 1 to " +
-                 std::to_string(kNameMax) + " of a-z, 0-9 and _");
+    return wrong(one.kind + ": found " + quote(one.name) +
+                 " as the name of a policy, expected 1 to " + std::to_string(kNameMax) +
+                 " of a-z, 0-9 and _");
   }
   if (one.options_schema.size() > kTextMax) {
     return wrong(one.kind + " \"" + one.name + "\": options_schema is longer than " +
@@ -107,7 +109,7 @@ Error unknown_kind(const std::string& kind) {
   std::string valid;
   for (const std::string& name : plugin_kinds())
     valid += " " + name;
-  return wrong("found a policy of the kind \"" + kind + "\"" +
+  return wrong("found a policy of the kind " + quote(kind) +
                (near.empty() ? "; valid:" : "; did you mean \"" + near + "\"? Valid:") + valid);
 }
 

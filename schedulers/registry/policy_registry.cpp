@@ -1,5 +1,6 @@
 #include "schedulers/registry/policy_registry.hpp"
 
+#include "schedulers/core/printable.hpp"
 #include "schedulers/registry/kept_kinds.hpp"
 
 #include <utility>
@@ -45,7 +46,8 @@ PolicyRegistry::build(const std::string& kind, const PolicySpec& spec,
                       const std::vector<LibrarySpec>& libraries) const {
   const auto of_kind = factories_.find(kind);
   if (of_kind == factories_.end()) {
-    return {ErrorCode::unknown_key, kind + ": unknown kind of policy" + choices(kind, kinds())};
+    return {ErrorCode::unknown_key,
+            printable(kind) + ": unknown kind of policy" + choices(kind, kinds())};
   }
   // A table without a name would print bare keys; the kind is the table's name in the file.
   OptionTable options(kind);
@@ -62,8 +64,8 @@ PolicyRegistry::build(const std::string& kind, const PolicySpec& spec,
     if (*found) return (*found)(std::move(options));
     valid.merge(source_->names(library, kind));
   }
-  return {ErrorCode::unknown_key, kind + ".policy: found \"" + name +
-                                      "\", expected a policy of this kind" + choices(name, valid)};
+  return {ErrorCode::unknown_key, kind + ".policy: found " + quote(name) +
+                                      ", expected a policy of this kind" + choices(name, valid)};
 }
 
 std::unique_ptr<Policy> PolicyRegistry::build_default(const std::string& kind) const {
@@ -80,7 +82,7 @@ Status PolicyRegistry::check(const PolicySet& set) const {
     for (const auto& [kind, spec] : *specs) {
       if (factories_.count(kind) == 0 || without_stage_.count(kind) != 0) {
         return Status(ErrorCode::unknown_key,
-                      kind + ": unknown kind of policy" + choices(kind, kinds()));
+                      printable(kind) + ": unknown kind of policy" + choices(kind, kinds()));
       }
       if (specs == &set.canary && !has_canary(kind)) {
         return Status(ErrorCode::bad_argument,

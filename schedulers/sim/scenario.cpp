@@ -193,14 +193,13 @@ SeedResult run_plan(const Plan& plan, std::vector<Outcome>* answers) {
   result.report = simulator.report();
   result.report.final_draw = simulator.final_draw();
   result.problem = simulator.problem();
+  const std::string left = simulator.leftovers();
   if (result.ok() && !ended) {
     result.problem = std::to_string(result.report.unfinished) + " requests have not ended after " +
-                     std::to_string(plan.limit_us) + " us; " + simulator.leftovers();
+                     std::to_string(plan.limit_us) + " us (limit_us)" +
+                     (left.empty() ? "" : ": " + left);
   }
-  if (result.ok()) {
-    const std::string left = simulator.leftovers();
-    if (!left.empty()) result.problem = "still held after all ended: " + left;
-  }
+  if (result.ok() && !left.empty()) result.problem = "still held after all ended: " + left;
   if (answers != nullptr) *answers = simulator.outcomes().all();
   return result;
 }

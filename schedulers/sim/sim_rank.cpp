@@ -37,7 +37,6 @@ SimRank::SimRank(const sched::RankOptions& options, const sched::PolicySet& set,
                  const sched::PolicyRegistry& registry, EngineWorld& world)
     : options_(options), world_(world),
       stage_(std::make_unique<sched::RankStage>(options, set, registry)),
-      block_owner_(static_cast<std::size_t>(options.kv_blocks)),
       slot_owner_(static_cast<std::size_t>(options.slots)) {}
 
 void SimRank::fail(const char* what) {
@@ -111,7 +110,10 @@ void SimRank::claim(Log& log, StateSlotId slot, std::span<const KvBlockId> block
     return;
   }
   for (std::size_t i = known; i < blocks.size(); ++i) {
-    RequestRef& block = block_owner_[static_cast<std::size_t>(raw(blocks[i]))];
+    const auto id = static_cast<std::size_t>(raw(blocks[i]));
+    if (id >= static_cast<std::size_t>(options_.kv_blocks)) return fail("a block it does not have");
+    if (id >= block_owner_.size()) block_owner_.resize(id + 1);
+    RequestRef& block = block_owner_[id];
     if (block != log.ref && block != RequestRef{}) fail("two sequences own one block");
     block = log.ref;
     log.blocks.push_back(blocks[i]);

@@ -133,7 +133,7 @@ private:
   std::unique_ptr<sched::RankStage> stage_;
   Logs sequences_;
   Logs exported_;
-  std::vector<RequestRef> block_owner_;  ///< By block; zero = nobody.
+  std::vector<RequestRef> block_owner_;  ///< By block, up to the highest seen; zero = nobody.
   std::vector<RequestRef> slot_owner_;   ///< By slot.
   std::deque<sched::RunStep> in_flight_; ///< Whose end the stage has not heard of.
   std::int64_t host_free_us_ = 0;        ///< When the plan of the last step was ready.

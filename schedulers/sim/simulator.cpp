@@ -402,29 +402,30 @@ std::string Simulator::problem() const {
 }
 
 std::string Simulator::leftovers() const {
-  std::string out;
+  constexpr std::size_t kShownMax = 8; // Of ranks there may be thousands.
+  std::vector<std::string> held;
+  const auto add = [&held](std::int64_t count, const std::string& who, const std::string& what) {
+    if (count != 0) held.push_back(who + " " + std::to_string(count) + " " + what);
+  };
+  add(driver_->counts().live, "the driver has", "live requests");
+  add(prefill_->requests(), "the chunker knows", "requests");
+  const DecodeCounts& decode = decode_->counts();
+  if (decode.waiting + decode.handing_off + decode.decoding != 0) {
+    held.push_back("the balancer knows " + std::to_string(decode.waiting) + " that wait, " +
+                   std::to_string(decode.handing_off) + " that move, " +
+                   std::to_string(decode.decoding) + " that decode");
+  }
   for (const Place& place : places_) {
     if (place.life == nullptr) continue;
     const SimRank& rank = place.life->rank;
-    if (rank.stage().sequences() != 0) {
-      out += place.options.name + " holds " + std::to_string(rank.stage().sequences()) +
-             " sequences; ";
-    }
-    if (rank.logs() != 0) {
-      out += place.options.name + " keeps " + std::to_string(rank.logs()) + " token logs; ";
-    }
+    add(rank.stage().sequences(), place.options.name + " holds", "sequences");
+    add(static_cast<std::int64_t>(rank.logs()), place.options.name + " keeps", "token logs");
   }
-  if (driver_->counts().live != 0) {
-    out += "the driver has " + std::to_string(driver_->counts().live) + " live requests; ";
-  }
-  if (prefill_->requests() != 0) {
-    out += "the chunker knows " + std::to_string(prefill_->requests()) + " requests; ";
-  }
-  const DecodeCounts& decode = decode_->counts();
-  if (decode.waiting + decode.handing_off + decode.decoding != 0) {
-    out += "the balancer knows " + std::to_string(decode.waiting) + " that wait, " +
-           std::to_string(decode.handing_off) + " that move, " + std::to_string(decode.decoding) +
-           " that decode; ";
+  std::string out;
+  for (std::size_t i = 0; i < held.size() && i < kShownMax; ++i)
+    out += (out.empty() ? "" : "; ") + held[i];
+  if (held.size() > kShownMax) {
+    out += "; and " + std::to_string(held.size() - kShownMax) + " more";
   }
   return out;
 }

@@ -17,6 +17,8 @@
 namespace troupe::sched {
 namespace {
 
+constexpr std::int64_t kEarlyShare = 10; ///< Of the wait for an answer: its beginning.
+
 /// A request between the end of its prefill and its own end, in order.
 enum class Where : std::uint8_t {
   waiting,     ///< For room or its turn; the source keeps it under a lease.
@@ -297,7 +299,8 @@ struct DecodeStage::State {
       retry_later(now_us, effects);
       return;
     }
-    ++entry.tries;
+    // A rank reads no mail in a step. The next try goes elsewhere if there is an elsewhere.
+    entry.tries += outcome.in_step ? 0 : 1;
     entry.avoid.insert(entry.target.rank);
     // An in-place sequence is where it is: if the rank does not have it, nobody does.
     const bool lost = entry.done.in_place && outcome.code != ErrorCode::transfer_failed;
@@ -328,6 +331,17 @@ struct DecodeStage::State {
     made.view_age_us = now_us - rank->as_of_us;
     effects.add(std::move(made));
     start(entry, *rank, 0, now_us, effects);
+  }
+
+  /// Whether the target of a try has been in a step since it was asked: it holds sequences, and
+  /// reports come between steps. One that comes early in the wait may have left before the question
+  /// arrived. Who is in a step for ever is given up by the supervisor, and a request that waits for
+  /// ever by the driver.
+  bool target_in_step(HandoffId id) {
+    const Handoff* handoff = handoffs.find(id);
+    const RankEntry* rank = handoff == nullptr ? nullptr : book.current(handoff->target);
+    return rank != nullptr && rank->report.slots_reserved > 0 &&
+           rank->as_of_us - handoff->asked_us <= options.handoff_timeout_us / kEarlyShare;
   }
 
   void settle(const HandoffOutcome& outcome, RankRef rank, std::int64_t now_us, Effects& effects) {
@@ -525,7 +539,8 @@ void DecodeStage::on(const Timer& event, std::int64_t now_us, Effects& effects) 
   State& s = *state_;
   if (event.kind == TimerKind::swap) return s.slots.on(event, now_us);
   if (event.kind == TimerKind::handoff) {
-    const HandoffOutcome outcome = s.handoffs.on_timeout(event.key, now_us, effects);
+    const bool in_step = s.target_in_step(HandoffId{event.key});
+    const HandoffOutcome outcome = s.handoffs.on_timeout(event.key, in_step, now_us, effects);
     if (outcome.what == HandoffOutcome::What::failed) s.settle(outcome, {}, now_us, effects);
     return;
   }

@@ -19,7 +19,8 @@ struct DecodeOptions {
   CostModel cost_model;
   std::uint32_t attempts_max = 3; ///< Handoff tries of one request; waiting is no try.
   std::int64_t lease_us = 10'000'000;
-  std::int64_t handoff_timeout_us = 30'000'000; ///< Silence of the target that fails a try.
+  /// Silence of the target that fails a try. It counts as none while the target is in a step.
+  std::int64_t handoff_timeout_us = 30'000'000;
   std::int64_t retry_us = 10'000;    ///< A rank that refused counts as full so long at most.
   std::int64_t waiting_max = 4096;   ///< Finished prefills that wait for room.
   std::int64_t cancelled_max = 4096; ///< Remembered cancellations of requests not seen yet.

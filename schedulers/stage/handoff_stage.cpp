@@ -19,7 +19,7 @@ HandoffId HandoffStage::start(const PrefillDone& done, RankRef target, std::int6
   last_id_ = next(last_id_);
   Handoff handoff{done.ref, last_id_,       HandoffState::reserving, done.rank,
                   target,   done.positions, done.manifest,           done.in_place};
-  handoff.due_us = now_us + timeout_us_;
+  ask(handoff, now_us);
   by_id_[last_id_] = done.ref;
   if (done.in_place) {
     handoff.state = HandoffState::adopting;
@@ -41,7 +41,7 @@ HandoffOutcome HandoffStage::on(const Reserved& event, std::int64_t now_us, Effe
     return outcome(What::stale, event.ref);
   }
   handoff->state = HandoffState::pulling;
-  handoff->due_us = now_us + timeout_us_;
+  ask(*handoff, now_us);
   effects.send_rank(Pull{handoff->ref, handoff->target, handoff->id, handoff->source,
                          handoff->positions, handoff->manifest});
   return outcome(What::reserved, event.ref);
@@ -62,7 +62,7 @@ HandoffOutcome HandoffStage::on(const TransferDone& event, std::int64_t now_us, 
   }
   if (event.code != ErrorCode::ok) return fail(*handoff, event.code, event.detail, effects);
   handoff->state = HandoffState::adopting;
-  handoff->due_us = now_us + timeout_us_;
+  ask(*handoff, now_us);
   effects.send_rank(Adopt{handoff->ref, handoff->target, handoff->id, event.digest});
   return outcome(What::nothing, event.ref);
 }
@@ -79,16 +79,24 @@ HandoffOutcome HandoffStage::on(const Adopted& event, Effects& effects) {
   return outcome(What::adopted, event.ref);
 }
 
-HandoffOutcome HandoffStage::on_timeout(std::uint64_t key, std::int64_t now_us, Effects& effects) {
+HandoffOutcome HandoffStage::on_timeout(std::uint64_t key, bool in_step, std::int64_t now_us,
+                                        Effects& effects) {
   const auto found = by_id_.find(HandoffId{key});
   if (found == by_id_.end()) return {};
-  const Handoff& handoff = under_way_.at(found->second);
+  Handoff& handoff = under_way_.at(found->second);
+  if (now_us >= handoff.due_us && in_step && handoff.in_place) {
+    ask(handoff, now_us);
+    effects.send_rank(Adopt{handoff.ref, handoff.target, handoff.id, Digest{}});
+  }
   if (now_us < handoff.due_us) {
     effects.timer(TimerKind::handoff, key, handoff.due_us);
     return {};
   }
-  return fail(handoff, ErrorCode::transfer_failed,
-              "the decode rank was silent for " + std::to_string(timeout_us_) + " us", effects);
+  HandoffOutcome failed =
+      fail(handoff, ErrorCode::transfer_failed,
+           "the decode rank was silent for " + std::to_string(timeout_us_) + " us", effects);
+  failed.in_step = in_step;
+  return failed;
 }
 
 HandoffOutcome HandoffStage::fail(const Handoff& handoff, ErrorCode code, std::string detail,
@@ -115,6 +123,16 @@ void HandoffStage::renew(const RequestRef& ref, Effects& effects) const {
   const Handoff* handoff = find(ref);
   if (handoff == nullptr || handoff->in_place || handoff->state == HandoffState::reserving) return;
   effects.send_rank(Renew{ref, handoff->target, handoff->id, lease_us_});
+}
+
+void HandoffStage::ask(Handoff& handoff, std::int64_t now_us) const {
+  handoff.asked_us = now_us;
+  handoff.due_us = now_us + timeout_us_;
+}
+
+const Handoff* HandoffStage::find(HandoffId id) const {
+  const auto found = by_id_.find(id);
+  return found == by_id_.end() ? nullptr : &under_way_.at(found->second);
 }
 
 const Handoff* HandoffStage::find(const RequestRef& ref) const {

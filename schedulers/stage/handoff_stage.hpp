@@ -29,7 +29,8 @@ struct Handoff {
   std::int64_t positions = 0;
   std::string manifest;
   bool in_place = false;
-  std::int64_t due_us = 0; ///< An answer must come before.
+  std::int64_t asked_us = 0; ///< When the target was told something last.
+  std::int64_t due_us = 0;   ///< An answer must come before.
 };
 
 /// What an event did to a handoff.
@@ -39,6 +40,7 @@ struct HandoffOutcome {
   RequestRef ref;
   ErrorCode code = ErrorCode::ok; ///< With failed.
   std::string detail;
+  bool in_step = false; ///< With failed: the target is in a step, which is no fault of this try.
 };
 
 /// Pure state machine of all handoffs under way. Owned and driven by the decode stage.
@@ -56,8 +58,10 @@ public:
   HandoffOutcome on(const Refused& event);
   HandoffOutcome on(const TransferDone& event, std::int64_t now_us, Effects& effects);
   HandoffOutcome on(const Adopted& event, Effects& effects);
-  /// A try whose target was silent for the timeout has failed.
-  HandoffOutcome on_timeout(std::uint64_t key, std::int64_t now_us, Effects& effects);
+  /// A try whose target was silent for the timeout has failed. While the target is in a step, one
+  /// in place is asked for again, and waits on: no other rank could take the sequence.
+  /// @param in_step  the target of this try works on a step since it was asked
+  HandoffOutcome on_timeout(std::uint64_t key, bool in_step, std::int64_t now_us, Effects& effects);
 
   /// Gives up a try without outcome: its target is told to release. No try: no effect.
   void cancel(const RequestRef& ref, ErrorCode reason, Effects& effects);
@@ -67,6 +71,8 @@ public:
   void renew(const RequestRef& ref, Effects& effects) const;
 
   const Handoff* find(const RequestRef& ref) const;
+  /// The try that a timer's key means; null when it is over.
+  const Handoff* find(HandoffId id) const;
   std::int64_t transfers() const noexcept { return transfers_; }
   /// Copies under way from `source`; in-place handoffs are none.
   std::int64_t transfers_of(RankRef source) const;
@@ -74,6 +80,8 @@ public:
 private:
   Handoff* match(const RequestRef& ref, RankRef rank, HandoffId id);
   void erase(const RequestRef& ref);
+  /// The target was told something: its answer is due after the timeout.
+  void ask(Handoff& handoff, std::int64_t now_us) const;
   HandoffOutcome fail(const Handoff& handoff, ErrorCode code, std::string detail, Effects& effects);
 
   std::int64_t lease_us_;

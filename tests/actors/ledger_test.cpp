@@ -11,6 +11,7 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <sys/stat.h>
 
 namespace troupe::actors {
 namespace {
@@ -259,6 +260,20 @@ TEST(LedgerDamage, WhatIsNoSegmentIsSaidAndTheRestIsRead) {
   EXPECT_NE(got.faults[0].what.find("TRPLEDG"), std::string::npos) << got.faults[0].what;
 }
 
+// Opening a pipe that nobody writes would hold the reader, and a job that goes on, for ever.
+TEST(LedgerDamage, APipeOrFolderInPlaceOfASegmentIsSaidAtOnce) {
+  const Folder folder;
+  write(folder.path, 1, 3);
+  ASSERT_EQ(::mkfifo(segment_path(folder.path.string(), 2).c_str(), 0600), 0);
+  fs::create_directory(segment_path(folder.path.string(), 3));
+  EXPECT_EQ(end_of_ledger(folder.path.string()).next_number, 4U);
+  const Read got = read(folder.path);
+  EXPECT_EQ(got.requests.size(), 3U);
+  ASSERT_EQ(got.faults.size(), 2U);
+  for (const LedgerFault& fault : got.faults)
+    EXPECT_EQ(fault.what, "found no regular file, expected a ledger segment") << fault.file;
+}
+
 TEST(LedgerQueue, WhatItHasNoRoomForIsLostAndCounted) {
   const Folder folder;
   LedgerLimits limits;
@@ -311,6 +326,13 @@ TEST(LedgerReader, AFolderWithoutSegmentsSaysWhatToDo) {
   const auto none = LedgerReader::open((folder.path / "none").string());
   ASSERT_FALSE(none.ok());
   EXPECT_NE(none.error().message.find("OUTPUT.ledger"), std::string::npos);
+}
+
+// A custom_id is any text of a client.
+TEST(LedgerText, NothingThatATerminalObeysIsInTheWords) {
+  const std::string words =
+      entry_words({7, 1'000'000, kStage, sched::RequestNamed{RequestId{3}, "a\x1b[2J\nb\u009b"}});
+  EXPECT_TRUE(words.ends_with("named: request 3 is a\\x1b[2J\\x0ab\\u009b")) << words;
 }
 
 } // namespace

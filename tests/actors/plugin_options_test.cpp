@@ -67,7 +67,7 @@ TEST(PluginOptions, WrongOptionsAreErrorsWithTheirPlace) {
   EXPECT_EQ(json(table("alpha", {std::string("x"), "p.toml:7"})),
             "error: p.toml:7: queue.alpha: found \"x\", expected a whole number from 0 to 10");
   EXPECT_EQ(json(table("share", {1.5, "p.toml:8"})),
-            "error: p.toml:8: queue.share: found 1.500000, expected a number from 0 up to 1");
+            "error: p.toml:8: queue.share: found 1.5, expected a number from 0 up to 1");
   EXPECT_EQ(json(table("fast", {std::int64_t{1}, "p.toml:9"})),
             "error: p.toml:9: queue.fast: found 1, expected true or false");
 }

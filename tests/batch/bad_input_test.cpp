@@ -118,9 +118,8 @@ TEST_P(EveryDamage, EndsEveryCommandThatNeedsIt) {
     expect_refused("tokenize --chat --model model", kExitFailed);
     expect_refused(kGenerate, kExitFailed);
   } else {
-    const Outcome refused = run(kBatch);
-    EXPECT_EQ(refused.exit_code, kExitFailed) << refused.err;
-    EXPECT_NE(only_message(refused).find("troupe inspect"), std::string::npos) << refused.err;
+    expect_refused(kGenerate, kExitFailed);
+    expect_refused(kBatch, kExitFailed);
   }
 }
 
@@ -248,13 +247,24 @@ TEST_F(Program, ARunAnswersEveryBadLineOnceAndTheGoodOnesToo) {
 
 TEST_F(Program, ConfigurationsThatContradictTheModelAreRefused) {
   folder_.write("in.jsonl", kLine);
+  folder_.write("roles.toml", "\n\n[[rank]]\nrole = \"decode\"\n");
+  folder_.write("memory.toml", "[kv]\nmemory = \"64KiB\"\n");
+  folder_.write("null.toml", "[kv]\nmemory = \"64KiB\"\n[limits]\nsequences_max = 4096\n"
+                             "[[rank]]\ndevice = \"null\"\n");
   const std::string batch =
       "batch --quiet --input in.jsonl --output out.jsonl --model " + kNano + " ";
   const std::pair<std::string, std::vector<std::string>> cases[] = {
-      {"--set kv.memory=64KiB", {"kv.memory is 65536 bytes", "raise kv.memory"}},
-      {"--set kv.block_tokens=3", {"block_tokens"}},
-      {"--set model.context_max=1000000", {"model.context_max", "16384"}},
-      {"--set rank.decode.role=prefill", {"no rank can decode", "add a [[rank]]"}},
+      {"--set kv.memory=64KiB",
+       {"--set: kv.memory: found 65536 bytes, expected at least ", "raise kv.memory"}},
+      {"--set kv.block_tokens=3",
+       {"--set: kv.block_tokens: found 3, expected a positive multiple"}},
+      {"--set model.context_max=1000000", {"--set: model.context_max: found 1000000", "16384"}},
+      {"--set experts.slots=1", {"--set: experts.slots: found 1 slots for 16 experts"}},
+      {"--set rank.decode.role=prefill",
+       {"--set: rank.role: found only ranks of role \"prefill\"", "add a [[rank]]"}},
+      {"--config roles.toml", {"roles.toml:3: rank.role: found only", "no rank can prefill"}},
+      {"--config memory.toml", {"memory.toml:2: kv.memory: found 65536 bytes, expected at least"}},
+      {"--config null.toml", {"null.toml:2: kv.memory: found 65536 bytes, expected at least"}},
       {"--set kv.memry=1", {"--set: kv.memry: unknown key", "\"memory\""}},
       {"--config absent.toml", {"absent.toml: cannot be opened", "expected a file"}},
       {"--config .", {".: is a folder, expected a regular file"}},
@@ -268,6 +278,92 @@ TEST_F(Program, ConfigurationsThatContradictTheModelAreRefused) {
       EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
     EXPECT_FALSE(folder_.has("out.jsonl"));
   }
+}
+
+// Whatever is repeated of what somebody wrote is bounded, and nothing of it reaches the terminal as
+// a command.
+TEST_F(Program, LongAndHostileNamesAreCut) {
+  folder_.write("in.jsonl", kLine);
+  const std::string longest = std::string(10'000, 'x') + "\\u001b[2J";
+  folder_.write("rank.toml", "[[rank]]\nname = \"" + longest + "\"\n");
+  folder_.write("key.toml", "[limits]\n\"" + longest + "\" = 1\n");
+  folder_.write("table.toml", "[\"" + longest + "\"]\n");
+  folder_.write("text.toml", "[limits]\nrequests_max = \"" + longest + "\"\n");
+  folder_.write("set.toml", "name = \"" + longest + "\"\n");
+  folder_.write("kind.toml", "name = \"n\"\n[\"" + longest + "\"]\n");
+  folder_.write("policy.toml", "name = \"n\"\n[queue]\npolicy = \"" + longest + "\"\n");
+  folder_.write("option.toml", "name = \"n\"\n[queue]\n\"" + longest + "\" = 1\n");
+  folder_.write("sim.toml", "[[rank]]\nname = \"" + longest + "\"\nrol = 1\n");
+  folder_.write("trace.jsonl", std::string(100'000, 'x') + "\n");
+  folder_.write("workload.toml", "[workload]\ntrace = \"trace.jsonl\"\n");
+  const std::string argument = std::string(10'000, 'x');
+  const std::string model = " --model " + kNano + " --input in.jsonl --output out.jsonl";
+  for (const std::string& command : {std::string("config check rank.toml"),
+                                     std::string("config check key.toml"),
+                                     std::string("config check table.toml"),
+                                     std::string("config check text.toml"),
+                                     std::string("config check set.toml"),
+                                     std::string("policy check kind.toml"),
+                                     std::string("policy check policy.toml"),
+                                     std::string("policy check option.toml"),
+                                     std::string("sim run sim.toml"),
+                                     std::string("sim run workload.toml"),
+                                     "sim run workload.toml --seeds " + argument,
+                                     argument,
+                                     "batch --" + argument,
+                                     "batch" + model + " --order " + argument,
+                                     "batch" + model + " --order=" + argument,
+                                     "batch" + model + " --set " + argument,
+                                     "batch" + model + " --set limits." + argument + "=1",
+                                     "batch" + model + " --set rank." + argument + ".count=1",
+                                     "batch" + model + " --set limits.requests_max=" + argument,
+                                     "policy new " + argument + " --kind queue",
+                                     "policy new x --kind " + argument}) {
+    SCOPED_TRACE(command.substr(0, 60));
+    const Outcome refused = run(command);
+    EXPECT_EQ(refused.exit_code, kExitRefused) << refused.err.substr(0, 500);
+    EXPECT_LE(refused.err.size(), 1000U) << refused.err.substr(0, 2000);
+    EXPECT_EQ(refused.err.find('\x1b'), std::string::npos);
+  }
+}
+
+// A file where the folder of a model is expected.
+TEST_F(Program, AFileInPlaceOfTheModelIsNamed) {
+  folder_.write("model", "text");
+  folder_.write("in.jsonl", kLine);
+  for (const std::string& arguments :
+       {std::string("inspect model"), kBatch, kGenerate, std::string("tokenize --model model")}) {
+    const Outcome refused = run(arguments);
+    EXPECT_NE(refused.exit_code, 0) << arguments;
+    const std::string message = only_message(refused);
+    EXPECT_NE(message.find("model is a file, expected a folder; name the folder"),
+              std::string::npos)
+        << message;
+  }
+}
+
+// The limit is met somewhere: while the model, the journal or the actors open what they need.
+TEST_F(Program, TheLimitOfOpenFilesIsTold) {
+  TinyCheckpoint().write(folder_.path("model"));
+  folder_.write("in.jsonl", kLine);
+  int told = 0;
+  for (int limit = 4; limit < 12; ++limit) {
+    SCOPED_TRACE(limit);
+    const std::string command = "cd '" + folder_.path("") + "' && ulimit -n " +
+                                std::to_string(limit) + " && timeout 60 '" TROUPE_EXECUTABLE "' " +
+                                kBatch + " >stdout 2>stderr";
+    const int state = std::system(command.c_str());
+    ASSERT_TRUE(WIFEXITED(state)) << folder_.read("stderr");
+    if (WEXITSTATUS(state) == 0) break;
+    EXPECT_EQ(WEXITSTATUS(state), kExitFailed) << folder_.read("stderr");
+    const std::string message = folder_.read("stderr");
+    told +=
+        message.find("may have " + std::to_string(limit) + " open (ulimit -n)") != std::string::npos
+            ? 1
+            : 0;
+    EXPECT_NE(message.find("ulimit -n"), std::string::npos) << message;
+  }
+  EXPECT_GE(told, 1);
 }
 
 TEST_F(Program, ADamagedJournalIsRefusedAndKept) {

@@ -396,7 +396,7 @@ TEST(CpuEngine, RefusesOptionsByName) {
   EXPECT_TRUE(has(refused([](auto& o) { o.threads = 0; }), "threads"));
   EXPECT_TRUE(has(refused([](auto& o) { o.cpu_path = "sse"; }), "sse"));
   EXPECT_TRUE(has(refused([](auto& o) { o.activation_quant = "on"; }), "activation_quant"));
-  EXPECT_TRUE(has(refused([](auto& o) { o.block_tokens = 3; }), "kv.block_tokens is 3"));
+  EXPECT_TRUE(has(refused([](auto& o) { o.block_tokens = 3; }), "kv.block_tokens: found 3"));
   EXPECT_TRUE(has(refused([](auto& o) { o.kv_memory_bytes = 1000; }), "raise kv.memory"));
   EXPECT_TRUE(has(refused([](auto& o) { o.context_max = 1 << 30; }), "context_max"));
   EXPECT_TRUE(has(refused([](auto& o) { o.sequences_max = 0; }), "sequences_max"));

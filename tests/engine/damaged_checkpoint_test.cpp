@@ -5,6 +5,7 @@
 #include "engine/engine.hpp"
 #include "engine/inspect.hpp"
 #include "engine/text/chat_format.hpp"
+#include "engine/text/chat_renderer.hpp"
 #include "engine/text/tokenizer.hpp"
 #include "tests/support/damaged_checkpoints.hpp"
 
@@ -12,6 +13,7 @@
 
 #include <chrono>
 #include <set>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace troupe::engine {
@@ -43,6 +45,15 @@ std::string inspect_error(const std::string& folder) {
   return facts.ok() ? "" : facts.error().message;
 }
 
+/// What the tokenizer of a folder lacks for its chat format.
+std::string markers_error(const std::string& folder, const text::ChatFormat& format) {
+  const auto tokenizer = text::Tokenizer::load(folder + "/tokenizer.json");
+  if (!tokenizer.ok()) return "";
+  const Status complete = text::check_markers(**tokenizer, format, folder + "/tokenizer.json",
+                                              folder + "/encoding.json");
+  return complete.error().message;
+}
+
 TEST(DamagedCheckpoint, TheUndamagedOneIsSound) {
   const ScratchFolder scratch;
   const std::string folder = scratch / "model";
@@ -53,7 +64,83 @@ TEST(DamagedCheckpoint, TheUndamagedOneIsSound) {
   EXPECT_TRUE(facts->inventory.unknown.empty());
   EXPECT_EQ(loading_error(folder), "");
   EXPECT_TRUE(text::Tokenizer::load(folder + "/tokenizer.json").ok());
-  EXPECT_TRUE(text::load_chat_format(folder + "/encoding.json").ok());
+  const auto format = text::load_chat_format(folder + "/encoding.json");
+  ASSERT_TRUE(format.ok());
+  EXPECT_EQ(markers_error(folder, *format), "");
+}
+
+// The largest scales under which every code is a float32.
+TEST(DamagedCheckpoint, TheLargestFiniteScalesAreSound) {
+  const ScratchFolder scratch;
+  TinyCheckpoint tiny = sound();
+  tiny.tensors.at("layers.3.attn.wo_b.scale").bytes[0] = static_cast<char>(246);
+  tiny.tensors.at("layers.2.ffn.experts.1.w3.scale").bytes[0] = static_cast<char>(252);
+  tiny.tensors.at("layers.1.engram.embed.scale").bytes[0] = static_cast<char>(246);
+  tiny.write(scratch / "model");
+  EXPECT_EQ(loading_error(scratch / "model"), "");
+}
+
+// What keeps a checkpoint from being run is told whole: the first thing, and how many others.
+TEST(DamagedCheckpoint, TheFirstOfSeveralIsNamedWithTheNumberOfOthers) {
+  const ScratchFolder scratch;
+  TinyCheckpoint tiny = sound();
+  tiny.tensors.erase("layers.3.ffn.experts.1.w2.weight");
+  tiny.tensors["norm.weight"] = test::zeros("norm.weight", "BF16", {31});
+  tiny.tensors["layers.0.attn_norm.weight"] =
+      test::zeros("layers.0.attn_norm.weight", "BF16", {31});
+  const std::string folder = scratch / "model";
+  tiny.write(folder);
+  const auto facts = inspect_checkpoint(folder, {.block_tokens = 16});
+  ASSERT_TRUE(facts.ok()) << facts.error().message;
+  const std::string message = check_complete(*facts).error().message;
+  EXPECT_TRUE(message.starts_with(folder + "/")) << message;
+  for (const char* part :
+       {".safetensors: tensor 'norm.weight': is BF16 [31], expected BF16 or F32 [32]",
+        "and 2 tensors more are wrong or missing", "`troupe inspect "})
+    EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
+}
+
+/// No file can be opened while it lives, as when the limit is reached.
+class NoOpenFiles {
+public:
+  NoOpenFiles() {
+    EXPECT_EQ(::getrlimit(RLIMIT_NOFILE, &before_), 0);
+    const int next = ::dup(0);
+    ::close(next);
+    const rlimit none{static_cast<rlim_t>(next), before_.rlim_max};
+    EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+    limit_ = "may have " + std::to_string(next) + " open (ulimit -n)";
+  }
+  ~NoOpenFiles() { EXPECT_EQ(::setrlimit(RLIMIT_NOFILE, &before_), 0); }
+  NoOpenFiles(const NoOpenFiles&) = delete;
+  NoOpenFiles& operator=(const NoOpenFiles&) = delete;
+  const std::string& limit() const { return limit_; }
+
+private:
+  rlimit before_{};
+  std::string limit_;
+};
+
+TEST(DamagedCheckpoint, TheLimitOfOpenFilesIsTold) {
+  const ScratchFolder scratch;
+  const std::string folder = scratch / "model";
+  sound().write(folder);
+  std::string limit;
+  std::vector<std::string> messages;
+  {
+    const NoOpenFiles none;
+    limit = none.limit();
+    messages = {loading_error(folder), inspect_error(folder)};
+    messages.push_back(text::Tokenizer::load(folder + "/tokenizer.json").error().message);
+    messages.push_back(text::load_chat_format(folder + "/encoding.json").error().message);
+  }
+  for (const std::string& message : messages) {
+    EXPECT_TRUE(message.starts_with(folder + "/")) << message;
+    for (const std::string& part : {std::string("Too many open files"), limit,
+                                    std::string("raise the limit, as in ulimit -n")})
+      EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
+    EXPECT_EQ(message.find("fetch it again"), std::string::npos) << message;
+  }
 }
 
 TEST(DamagedCheckpoint, KindsAreDistinctAndMany) {
@@ -98,8 +185,10 @@ TEST_P(EveryDamage, IsNoticedWithOneMessage) {
     const auto facts = inspect_checkpoint(folder_, {});
     ASSERT_TRUE(facts.ok()) << facts.error().message;
     EXPECT_FALSE(facts->complete());
-    EXPECT_EQ(facts->inventory.missing.size() + facts->inventory.wrong.size(), 1U);
+    const std::size_t engram = facts->config.engram.incomplete.empty() ? 0 : 1;
+    EXPECT_EQ(facts->inventory.missing.size() + facts->inventory.wrong.size() + engram, 1U);
     expect_message(loading_error(folder_));
+    expect_message(check_complete(*facts).error().message);
   } else if (noticed == Noticed::values) {
     const auto facts = inspect_checkpoint(folder_, {});
     EXPECT_TRUE(facts.ok() && facts->complete()) << "headers alone are sound";
@@ -109,7 +198,7 @@ TEST_P(EveryDamage, IsNoticedWithOneMessage) {
     expect_message(tokenizer.ok() ? "" : tokenizer.error().message);
   } else {
     const auto format = text::load_chat_format(folder_ + "/encoding.json");
-    expect_message(format.ok() ? "" : format.error().message);
+    expect_message(format.ok() ? markers_error(folder_, *format) : format.error().message);
   }
   const auto took = std::chrono::steady_clock::now() - begin;
   EXPECT_LE(std::chrono::duration_cast<std::chrono::seconds>(took).count(), kSecondsMax);

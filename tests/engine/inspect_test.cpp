@@ -75,7 +75,7 @@ TEST(Inspect, SettingsThatDoNotWorkAreSaid) {
   EXPECT_NE(facts->memory[0].problem.find("block_tokens"), std::string::npos);
   facts = inspect_checkpoint(kNano, {.kv_memory_bytes = 1000});
   ASSERT_TRUE(facts.ok());
-  EXPECT_NE(facts->memory[0].problem.find("kv.memory is 1000 bytes"), std::string::npos);
+  EXPECT_NE(facts->memory[0].problem.find("kv.memory: found 1000 bytes"), std::string::npos);
   EXPECT_NE(inspect_text(*facts).find("does not work"), std::string::npos);
 }
 

@@ -104,12 +104,13 @@ TEST(NullEngine, RefusesOptionsByName) {
   const auto expect = [](const std::string& text, const char* part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;
   };
-  expect(message([](O& o, T&) { o.block_tokens = 3; }), "kv.block_tokens: is 3, expected a mult");
-  expect(message([](O& o, T&) { o.block_tokens = 0; }), "kv.block_tokens: is 0");
-  expect(message([](O& o, T&) { o.context_max = 16385; }), "model.context_max: is 16385");
-  expect(message([](O& o, T&) { o.sequences_max = 0; }), "limits.sequences_max: is 0");
-  expect(message([](O& o, T&) { o.step_tokens_max = 0; }), "limits.step_tokens_max: is 0");
-  expect(message([](O& o, T&) { o.kv_memory_bytes = 10; }), "kv.memory: is 10 bytes");
+  expect(message([](O& o, T&) { o.block_tokens = 3; }),
+         "kv.block_tokens: found 3, expected a positive mult");
+  expect(message([](O& o, T&) { o.block_tokens = 0; }), "kv.block_tokens: found 0");
+  expect(message([](O& o, T&) { o.context_max = 16385; }), "model.context_max: found 16385");
+  expect(message([](O& o, T&) { o.sequences_max = 0; }), "limits.sequences_max: found 0");
+  expect(message([](O& o, T&) { o.step_tokens_max = 0; }), "limits.step_tokens_max: found 0");
+  expect(message([](O& o, T&) { o.kv_memory_bytes = 10; }), "kv.memory: found 10 bytes");
   expect(message([](O& o, T&) { o.model_path = "/nowhere"; }), "/nowhere: is not there");
   expect(message([](O&, T& t) { t.pair_ps = -1; }), "cost_model: has a negative");
   expect(message([](O&, T& t) { t.speed = -1; }), "null_speed: is -1");

@@ -77,6 +77,7 @@ TEST(Cases, S4_AllSlotsTaken) { run_file("fast/s4_all_slots_taken.toml"); }
 TEST(Cases, S7_OneAmongMany) { run_file("fast/s7_one_among_many.toml"); }
 TEST(Cases, S12_NearlyFull) { run_file("fast/s12_nearly_full.toml"); }
 TEST(Scenarios, LongStepsAreNoLosses) { run_file("fast/long_steps.toml"); }
+TEST(Scenarios, LongStepsCostNoTryOfAHandoff) { run_file("fast/long_handoffs.toml"); }
 TEST(Cases, P1_ClientsLeaveDuringHandoff) { run_file("fast/p1_clients_leave_during_handoff.toml"); }
 TEST(Cases, P4_PrefillDiesMidRequest) { run_file("fast/p4_prefill_dies_mid_request.toml"); }
 TEST(Cases, P6_PrefillIsBackAtOnce) { run_file("fast/p6_prefill_is_back_at_once.toml"); }
@@ -87,6 +88,7 @@ TEST(Cases, P12_DecodeDiesMidStream) { run_file("fast/p12_decode_dies_mid_stream
 // Every file of the folder is run by a test of this file.
 TEST(Scenarios, AllAreRun) {
   const std::vector<std::string> known = {"faults_4_4.toml",
+                                          "long_handoffs.toml",
                                           "long_steps.toml",
                                           "p10_no_prefill_left.toml",
                                           "p12_decode_dies_mid_stream.toml",

@@ -154,7 +154,7 @@ std::vector<Damage> wrong_files() {
   std::string deep;
   for (int i = 0; i < 100'000; ++i)
     deep += '[';
-  std::vector<Damage> all = {
+  return {
       file("config_empty", "config.json", "", {"is no valid JSON, expected one object"}),
       file("config_not_json", "config.json", "hello", {":1: byte 1: is no valid JSON"}),
       file("config_cut", "config.json",
@@ -180,11 +180,30 @@ std::vector<Damage> wrong_files() {
            {":1: byte 2: is no valid JSON"}),
       file("engram_not_json", "engram.json", "{", {":1: byte", "is no valid JSON"}),
   };
+}
+
+/// Files that are missing, or of another kind than a small text.
+std::vector<Damage> wrong_places() {
+  std::vector<Damage> all;
   all.push_back({"config_missing",
                  Noticed::config,
                  {},
                  [](Folder folder) { fs::remove(folder + "/config.json"); },
                  {"config.json: cannot be opened", "fetch it again"}});
+  all.push_back({"engram_missing",
+                 Noticed::inventory,
+                 {},
+                 [](Folder folder) { fs::remove(folder + "/engram.json"); },
+                 {"engram.json: is missing, and multipliers cannot be derived from config.json",
+                  "put an engram.json"}});
+  all.push_back({"config_long_key_twice",
+                 Noticed::config,
+                 {},
+                 [](Folder folder) {
+                   const std::string key = '"' + std::string(10'000, 'k') + "\\n\":1";
+                   write_file(folder + "/config.json", "{" + key + "," + key + "}");
+                 },
+                 {"config.json: kkk", "... (10001 bytes): stands twice"}});
   all.push_back({"config_a_folder",
                  Noticed::config,
                  {},
@@ -221,7 +240,7 @@ std::vector<Damage> wrong_files() {
 
 std::vector<Damage> damaged_configs() {
   std::vector<Damage> all;
-  for (const auto& kinds : {wrong_numbers(), wrong_words(), wrong_files()})
+  for (const auto& kinds : {wrong_numbers(), wrong_words(), wrong_files(), wrong_places()})
     all.insert(all.end(), kinds.begin(), kinds.end());
   return all;
 }

@@ -71,6 +71,9 @@ std::vector<Damage> tokenizer_models() {
                 {"model: found an array, expected an object"}),
       tokenizer("model_unigram", [](Json& t) { t["model"]["type"] = "Unigram"; },
                 {"model.type: found \"Unigram\", supported is \"BPE\""}),
+      tokenizer("model_type_long",
+                [](Json& t) { t["model"]["type"] = std::string(10'000, 'x') + "\n"; },
+                {"model.type: found \"xxx", "...\" (10001 bytes), supported is"}),
       tokenizer("model_type_a_number", [](Json& t) { t["model"]["type"] = 3; },
                 {"model.type: found a number"}),
       tokenizer("byte_fallback", [](Json& t) { t["model"]["byte_fallback"] = true; },
@@ -184,6 +187,36 @@ std::vector<Damage> tokenizer_parts() {
   };
 }
 
+/// A tokenizer that lacks a token of the chat format.
+Damage marker(const std::string& name, const std::string& content) {
+  return {name,
+          Noticed::encoding,
+          [=](TinyCheckpoint& tiny) {
+            Json json = Json::parse(tiny.files.at("tokenizer.json"));
+            Json kept = Json::array();
+            for (const Json& token : json["added_tokens"]) {
+              if (token["content"] != content) kept.push_back(token);
+            }
+            json["added_tokens"] = kept;
+            tiny.files["tokenizer.json"] = json.dump();
+          },
+          {},
+          {"tokenizer.json: added_tokens: \"" + content + "\" is missing", "encoding.json",
+           "fetch both again"}};
+}
+
+std::vector<Damage> missing_markers() {
+  return {marker("no_begin_marker", "<｜begin▁of▁sentence｜>"),
+          marker("no_end_marker", "<｜end▁of▁sentence｜>"),
+          marker("no_system_marker", "<｜System｜>"),
+          marker("no_user_marker", "<｜User｜>"),
+          marker("no_assistant_marker", "<｜Assistant｜>"),
+          marker("no_reminder_marker", "<｜latest_reminder｜>"),
+          marker("no_think_marker", "<think>"),
+          marker("no_end_of_think_marker", "</think>"),
+          marker("no_call_marker", "｜DSML｜")};
+}
+
 std::vector<Damage> text_files() {
   std::string deep;
   for (int i = 0; i < 100'000; ++i)
@@ -238,7 +271,7 @@ std::vector<Damage> text_files() {
 
 std::vector<Damage> damaged_texts() {
   std::vector<Damage> all;
-  for (const auto& kinds : {tokenizer_models(), tokenizer_parts(), text_files()})
+  for (const auto& kinds : {tokenizer_models(), tokenizer_parts(), missing_markers(), text_files()})
     all.insert(all.end(), kinds.begin(), kinds.end());
   return all;
 }

@@ -422,6 +422,11 @@ std::vector<Damage> wrong_tensors() {
          {"'layers.0.attn.wkv.weight': is I64 [32, 32], expected"});
   tensor("embedding_too_short", shaped("embed.weight", "BF16", {4000, 32}),
          {"'embed.weight': is BF16 [4000, 32], expected", "[4096, 32]"});
+  return all;
+}
+
+std::vector<Damage> wrong_values() {
+  std::vector<Damage> all;
   const auto value = [&](const char* name, const std::string& where, std::size_t at,
                          std::uint32_t bits, std::size_t bytes) {
     all.push_back({name,
@@ -443,6 +448,21 @@ std::vector<Damage> wrong_tensors() {
   value("nan_in_fp8_scale", "layers.3.attn.wo_b.scale", 0, 0xFF, 1);
   value("nan_in_fp4_scale", "layers.2.ffn.experts.1.w3.scale", 17, 0xFF, 1);
   value("nan_in_engram", "layers.1.engram.embed.weight", 3000, 0x7F, 1);
+  const auto scale = [&](const char* name, const std::string& where, std::uint32_t code,
+                         const std::string& found) {
+    all.push_back({name,
+                   Noticed::values,
+                   element(where, 0, code, 1),
+                   {},
+                   {"'" + where + "'", "element 0 of F8_E8M0", found, "weights are finite",
+                    ".safetensors", "fetch it again"}});
+  };
+  scale("infinite_fp8_by_scale", "layers.3.attn.wo_b.scale", 0xFE,
+        "is 2^127, expected at most 2^119");
+  scale("just_infinite_fp8", "layers.1.attn.wq_a.scale", 247, "is 2^120, expected at most 2^119");
+  scale("just_infinite_fp4", "layers.2.ffn.experts.1.w3.scale", 253,
+        "is 2^126, expected at most 2^125");
+  scale("infinite_engram_by_scale", "layers.1.engram.embed.scale", 0xFE, "is 2^127");
   return all;
 }
 
@@ -451,7 +471,7 @@ std::vector<Damage> wrong_tensors() {
 std::vector<Damage> damaged_weights() {
   std::vector<Damage> all;
   for (const auto& kinds : {cut_shards(), hostile_headers(), wrong_offsets(), wrong_indexes(),
-                            special_files(), wrong_tensors()})
+                            special_files(), wrong_tensors(), wrong_values()})
     all.insert(all.end(), kinds.begin(), kinds.end());
   return all;
 }

@@ -55,6 +55,17 @@ TEST_F(CommandLine, AnEmptyPathIsNoDefault) {
     EXPECT_EQ(ended.exit_code, 2) << flag << ended.err;
     EXPECT_TRUE(has(ended.err, std::string(flag) + ": the value is empty")) << ended.err;
   }
+  for (const char* command :
+       {"batch --input \"\" --output o", "batch --input in.jsonl --output \"\"",
+        "batch --model \"\" --input in.jsonl --output o", "generate --model \"\" x", "inspect \"\"",
+        "tokenize --input \"\"", "verify --model m \"\"", "config check \"\"", "config show \"\"",
+        "sim run \"\"", "policy check \"\"", "policy diff p.toml \"\"", "policy test \"\"",
+        "policy show --connect \"\"", "top --connect \"\"", "ledger stats --ledger \"\"",
+        "explain a --ledger \"\"", "replay \"\"", "policy new x --kind queue --dir \"\""}) {
+    const Outcome ended = run(command);
+    EXPECT_EQ(ended.exit_code, 2) << command << ended.err;
+    EXPECT_TRUE(has(ended.err, ": the value is empty; give a path")) << command << ended.err;
+  }
 }
 
 TEST_F(CommandLine, HelpsWithWords) {
@@ -89,6 +100,11 @@ TEST_F(CommandLine, RefusesBadFlags) {
   EXPECT_EQ(run("batch --input stdin --output o --inflight-max 0").exit_code, 2);
   EXPECT_EQ(run("tokenize --plain --chat").exit_code, 2);
   EXPECT_EQ(run("config").exit_code, 2);
+  for (const char* share : {"nan", "inf", "0", "2", "-0.5", "x"}) {
+    const Outcome wrong = run(std::string("policy canary queue fcfs --share ") + share);
+    EXPECT_EQ(wrong.exit_code, 2) << share << wrong.err;
+    EXPECT_TRUE(has(wrong.err, "--share")) << wrong.err;
+  }
 }
 
 TEST_F(CommandLine, ConfigCheckAndShow) {

@@ -113,9 +113,76 @@ TEST(SimFile, EveryMistakeNamesPlaceAndRemedy) {
 }
 
 TEST(SimFile, NeedsRanksThatPrefillAndDecode) {
-  const SimOutcome outcome = parse("[[rank]]\nrole = \"prefill\"\n");
-  ASSERT_FALSE(outcome.ok());
-  EXPECT_NE(outcome.errors.at(0).message.find("one that decodes"), std::string::npos);
+  const std::pair<const char*, const char*> cases[] = {
+      {"[[rank]]\nrole = \"prefill\"\n", "s.toml:1: rank: found none that decodes, expected"},
+      {"\n[[rank]]\nrole = \"decode\"\n", "s.toml:2: rank: found none that prefills, expected"},
+      {"[[rank]]\nrole = \"both\"\ncount = [0, 3]\n", "s.toml:1: rank: found no rank, expected"},
+      {"", "s.toml:1: rank: found no rank, expected"}};
+  for (const auto& [text, message] : cases) {
+    const SimOutcome outcome = parse(text);
+    ASSERT_EQ(outcome.errors.size(), 1U) << error_lines(outcome.errors);
+    EXPECT_EQ(outcome.errors[0].text().rfind(message, 0), 0U) << outcome.errors[0].text();
+  }
+}
+
+// One cause, one message: what follows from a mistake is not told as another one.
+TEST(SimFile, OneCauseIsOneMessage) {
+  const std::string ranks = "[[rank]]\nrole = \"both\"\n";
+  const std::pair<std::string, const char*> cases[] = {
+      {ranks + "[policies.queue]\npolicy = []\n",
+       "s.toml:4: policies.queue.policy: found an array of nothing, expected names of policies"},
+      {ranks + "[policies.queue]\npolicy = [1]\n",
+       "s.toml:4: policies.queue.policy: found an array of the integer 1, expected names"},
+      {ranks + "[policies.queue]\npolicy = [\"fcfs\", []]\n",
+       "s.toml:4: policies.queue.policy: found an array of the text \"fcfs\", an array, expected"},
+      {ranks + "[policies]\nqueue = []\n", "s.toml:4: policies.queue: found an array, expected"},
+      {ranks + "[network]\ndelay_us_max = -5\n",
+       "s.toml:4: network.delay_us_max: found the integer"},
+      {ranks + "[network]\ndelay_us_min = 50\ndelay_us_max = 5.0\n",
+       "s.toml:5: network.delay_us_max: found the number 5.0, expected an integer from 1 to"},
+      {ranks + "[network]\ndelay_us_min = -1\ndelay_us_max = 5\n",
+       "s.toml:4: network.delay_us_min: found the integer -1, expected"},
+      {ranks + "[network]\ndelay_us_min = 50\ndelay_us_max = 5\n",
+       "s.toml:5: network.delay_us_max: found 5, expected at least delay_us_min, which is up to "
+       "50"},
+      {"[[rank]]\nrole = \"prefil\"\n" + ranks, "s.toml:2: rank.role: found the text \"prefil\""},
+      {"[[rank]]\nrole = \"both\"\ncount = -1\n[[fault]]\nkind = \"kill\"\nrank = \"both-0\"\n",
+       "s.toml:3: rank.count: found the integer -1, expected"},
+      {ranks + "[cost_model]\nsequence = 0.0\ncontext_token = 0\n",
+       "s.toml:4: cost_model.sequence: found the number 0.0, expected an integer"},
+  };
+  for (const auto& [text, message] : cases) {
+    const SimOutcome outcome = parse(text);
+    ASSERT_EQ(outcome.errors.size(), 1U) << text << error_lines(outcome.errors);
+    EXPECT_EQ(outcome.errors[0].text().rfind(message, 0), 0U) << outcome.errors[0].text();
+  }
+}
+
+TEST(SimFile, ARateSaysWhatALowEndBelowZeroMeans) {
+  const std::string begin = "[[rank]]\nrole = \"both\"\n[network]\nloss_permille = ";
+  EXPECT_TRUE(parse(begin + "[-60, 60]\n").ok());
+  EXPECT_TRUE(parse(begin + "900\n").ok());
+  for (const char* bad :
+       {"901", "-5", "[-1001, 5]", "[5, 901]", "[9, 1]", "[1]", "[1, 2, 3]", "0.5"}) {
+    const SimOutcome outcome = parse(begin + bad + "\n");
+    ASSERT_EQ(outcome.errors.size(), 1U) << bad;
+    const std::string message = outcome.errors[0].text();
+    EXPECT_NE(message.find("expected an integer from 0 to 900, or [LOW, HIGH] of such, where LOW "
+                           "may be below 0, down to -1000, for seeds without any"),
+              std::string::npos)
+        << message;
+  }
+}
+
+TEST(SimFile, LongArraysAreCut) {
+  std::string many = "1";
+  for (int i = 0; i < 10'000; ++i)
+    many += ", 1";
+  const SimOutcome outcome = parse("seeds = [" + many + "]\n[[rank]]\nrole = \"both\"\n");
+  ASSERT_EQ(outcome.errors.size(), 1U);
+  EXPECT_NE(outcome.errors[0].text().find("the integer 1 and 9997 more, expected"),
+            std::string::npos)
+      << outcome.errors[0].text();
 }
 
 TEST(TraceReader, TwoFormats) {
@@ -155,6 +222,48 @@ TEST(TraceReader, BadRowsAreErrorsWithTheirLine) {
     EXPECT_NE(rows.error().message.find("bad.jsonl:2:"), std::string::npos) << rows.error().message;
   }
   EXPECT_FALSE(read_trace(folder.path("absent"), 10).ok());
+}
+
+TEST(TraceReader, HostileRowsAreBoundedInTimeAndWords) {
+  const TemporaryFolder folder;
+  const std::string header = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
+  const std::string good = header + "2023-11-16 18:15:46.68,374,44\n";
+  const std::string bad[] = {
+      good + "2023-11-16 18:15:47,99999999999999999999,1\n",
+      good + "99999999999-11-16 18:15:47,3,1\n",
+      good + "2023-13-16 18:15:47,3,1\n",
+      good + "2023-11-32 18:15:47,3,1\n",
+      good + "2023-11-16 24:15:47,3,1\n",
+      good + "2023-11-16 18:60:47,3,1\n",
+      good + "2023-11-16 18:15:47,-3,1\n",
+      good + "2023-11-16 18:15:47,+3,1\n",
+      good + "2023-11-16 18:15:47\n",
+      good + "2023-11-16T18:15:47,3,1\n",
+      good + std::string("2023-11-16 18:15:47,3,\0001\n", 27),
+      good + std::string(5'000'000, 'x'),
+      good + "\x1b[2J\n",
+      good + std::string(100'000, '[') + "\n",
+      "{\"timestamp\": 1, \"input_length\": 7, \"output_length\": 1}\n" + header,
+      "{\"timestamp\": 1, \"input_length\": 7, \"output_length\": 1}\n" + std::string(100'000, '['),
+  };
+  for (const std::string& text : bad) {
+    const std::string path = folder.write("t", text);
+    const auto rows = read_trace(path, 10);
+    ASSERT_FALSE(rows.ok()) << text.substr(0, 200);
+    const std::string& message = rows.error().message;
+    EXPECT_TRUE(message.rfind(path + (text[0] == '{' ? ":2: found" : ":3: found"), 0) == 0)
+        << message;
+    EXPECT_NE(message.find("expected"), std::string::npos) << message;
+    EXPECT_LE(message.size(), 600U);
+    EXPECT_EQ(message.find('\x1b'), std::string::npos);
+  }
+  for (const std::string& text : {std::string(), std::string("\n\n\n"), header}) {
+    const auto rows = read_trace(folder.write("t", text), 10);
+    ASSERT_FALSE(rows.ok());
+    EXPECT_NE(rows.error().message.find("found no rows"), std::string::npos);
+  }
+  // Rows beyond the wanted ones are not looked at.
+  EXPECT_EQ(read_trace(folder.write("t", good + "x\n"), 1)->size(), 1U);
 }
 
 // Opening a pipe that nobody writes to would never return.

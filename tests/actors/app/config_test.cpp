@@ -277,6 +277,31 @@ TEST(Overrides, WinOverTheFile) {
   EXPECT_TRUE(outcome.given.contains("rank.a.count"));
 }
 
+TEST(Overrides, KeysAreReadAsTomlReadsThem) {
+  for (const char* text : {"\"limits\".requests_max=5", "'limits'.\"requests_max\" = 5",
+                           "limits . requests_max=5", "limits.\"requests\\u005fmax\"=5"}) {
+    const ConfigOutcome outcome = load_system_config("", {text});
+    ASSERT_TRUE(outcome.ok()) << text << ": " << error_lines(outcome.errors);
+    EXPECT_EQ(outcome.config.limits.requests_max, 5) << text;
+  }
+  const ConfigOutcome group = load_system_config("", {"rank.\"prefill\".count=3"});
+  ASSERT_TRUE(group.ok()) << error_lines(group.errors);
+  EXPECT_EQ(group.config.ranks[0].count, 3);
+}
+
+TEST(KeyPlaces, PutFileAndLineBeforeALaterError) {
+  const ConfigOutcome outcome =
+      parse_system_config("[kv]\n\nmemory = \"1MiB\"\n", "f.toml", {"model.context_max=7"});
+  ASSERT_TRUE(outcome.ok()) << error_lines(outcome.errors);
+  const auto placed = [&](const std::string& message) {
+    return outcome.places.placed({ErrorCode::bad_argument, message}).message;
+  };
+  EXPECT_EQ(placed("kv.memory: too little"), "f.toml:3: kv.memory: too little");
+  EXPECT_EQ(placed("model.context_max: too much"), "--set: model.context_max: too much");
+  EXPECT_EQ(placed("kv.block_tokens: a default"), "kv.block_tokens: a default");
+  EXPECT_EQ(placed("kv.memory is something else"), "kv.memory is something else");
+}
+
 TEST(Overrides, ReachTheDefaultGroups) {
   const ConfigOutcome outcome = load_system_config("", {"rank.prefill.count=2"});
   ASSERT_TRUE(outcome.ok()) << error_lines(outcome.errors);

@@ -265,10 +265,27 @@ TEST(Journal, RefusesAShorterOutput) {
   EXPECT_NE(message.find("50 bytes"), std::string::npos) << message;
   EXPECT_NE(message.find(std::to_string(output.size()) + " bytes"), std::string::npos);
   EXPECT_EQ(job.output(), output.substr(0, 50)) << "a refusal changes nothing";
-  std::filesystem::remove(job.folder.path("out.jsonl"));
-  EXPECT_NE(refusal(job).find("0 bytes"), std::string::npos);
-  EXPECT_FALSE(job.folder.has("out.jsonl"));
   job.folder.write("out.jsonl", output);
+  EXPECT_TRUE(run(job).ok());
+}
+
+TEST(Journal, AMissingOutputIsNamedAsMissing) {
+  Job job;
+  work_a_little(job, 5, false);
+  for (const char* name : {"out.jsonl", "out.errors.jsonl"}) {
+    const std::string kept = job.folder.read(name);
+    ASSERT_NE(kept, "") << name;
+    std::filesystem::remove(job.folder.path(name));
+    const std::string message = refusal(job);
+    EXPECT_EQ(message.rfind(job.folder.path(name) + ": it is missing, but the journal ", 0), 0U)
+        << message;
+    for (const std::string& part :
+         {"out.jsonl.journal knows " + std::to_string(kept.size()) + " bytes of it",
+          std::string("put it back"), std::string("--restart")})
+      EXPECT_NE(message.find(part), std::string::npos) << part << "\n" << message;
+    EXPECT_FALSE(job.folder.has(name)) << "a refusal leaves no trace";
+    job.folder.write(name, kept);
+  }
   EXPECT_TRUE(run(job).ok());
 }
 

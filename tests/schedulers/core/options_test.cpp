@@ -51,6 +51,11 @@ TEST(OptionTable, WrongTypeAndRangeAreErrorsAndGiveTheFallback) {
   OptionTable real = table();
   EXPECT_EQ(real.integer("share", 5, 0, 10), 5);
   EXPECT_FALSE(real.finish().ok());
+  OptionTable whole("queue");
+  whole.set("size", {5.0, "p.toml:7"});
+  EXPECT_EQ(whole.integer("size", 1, 0, 10), 1);
+  EXPECT_EQ(whole.finish().error().message,
+            "p.toml:7: queue.size: found 5.0, expected a whole number from 0 to 10");
   OptionTable flag = table();
   EXPECT_EQ(flag.text("fast", "x"), "x");
   EXPECT_FALSE(flag.finish().ok());
@@ -98,6 +103,34 @@ TEST(OptionTable, AValueOrListInPlaceOfATableSaysSo) {
   EXPECT_EQ(list.finish().error().message,
             "p.toml:5: queue.weights: found a list, expected a table of names and numbers, as in "
             "{ a = 2 }");
+}
+
+TEST(OptionTable, AListInPlaceOfATableSaysSo) {
+  OptionTable list("queue");
+  list.set("bound[0]", {std::int64_t{3}, "p.toml:3"});
+  static_cast<void>(list.integer("bound.max_us", 1, 0, 9));
+  EXPECT_EQ(list.finish().error().message,
+            "p.toml:3: queue.bound: found a list, expected a table with the keys max_us");
+}
+
+TEST(OptionTable, LongNamesAndTextsAreCut) {
+  const std::string longest(10'000, 'x');
+  OptionTable key("queue");
+  key.set(longest, {true, "p.toml:3"});
+  EXPECT_LT(key.finish().error().message.size(), 300U);
+  OptionTable text("queue");
+  text.set("size", {longest + "\n", "p.toml:3"});
+  static_cast<void>(text.integer("size", 1, 0, 9));
+  EXPECT_LT(text.finish().error().message.size(), 300U);
+  EXPECT_EQ(text.finish().error().message.find('\n'), std::string::npos);
+}
+
+TEST(RealText, IsNeverTheTextOfAnInteger) {
+  EXPECT_EQ(real_text(5.0), "5.0");
+  EXPECT_EQ(real_text(-0.0), "-0.0");
+  EXPECT_EQ(real_text(0.1), "0.1");
+  EXPECT_EQ(real_text(1e300), "1e+300");
+  EXPECT_EQ(real_text(std::numeric_limits<double>::infinity()), "inf");
 }
 
 TEST(OptionTable, CountsTheEntriesOfLists) {

@@ -38,6 +38,20 @@ TEST(BlockPool, AnEmptyPoolGivesNothing) {
   EXPECT_TRUE(pool.check().ok());
 }
 
+// A pool costs what is used of it: a scenario may ask for any number of blocks.
+TEST(BlockPool, TheLargestPoolIsAsCheapAsASmallOne) {
+  std::vector<BlockPool> pools(10'000, BlockPool(2'147'483'647)); // 20 TB of ids if written out.
+  for (BlockPool& pool : pools) {
+    ASSERT_TRUE(pool.reserve(pool.total()));
+    EXPECT_EQ(raw(pool.take()), 0);
+    EXPECT_EQ(raw(pool.take()), 1);
+    pool.give_back(std::array{KvBlockId{0}});
+    EXPECT_EQ(pool.used(), 1);
+    EXPECT_EQ(pool.free(), 1);
+    EXPECT_TRUE(pool.check().ok());
+  }
+}
+
 TEST(BlockPoolDeathTest, MisuseIsABug) {
   BlockPool pool(2);
   EXPECT_DEATH(static_cast<void>(pool.take()), "promise");

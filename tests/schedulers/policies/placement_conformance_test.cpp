@@ -211,7 +211,7 @@ TEST(PlacementOptions, OutOfRangeAndWrongWordsAreRefusedWithTheirRange) {
   EXPECT_EQ(refusal("prefill_router", "staggered", "ahead_us", {std::int64_t{-1}, "p:2"}),
             "p:2: prefill_router.ahead_us: found -1, expected a whole number from 0 to 1000000000");
   EXPECT_EQ(refusal("prefill_router", "local_cache", "threshold", {0.0, "p:2"}),
-            "p:2: prefill_router.threshold: found 0.000000, expected a number from 0.001 to 1000");
+            "p:2: prefill_router.threshold: found 0.0, expected a number from 0.001 to 1000");
 }
 
 } // namespace

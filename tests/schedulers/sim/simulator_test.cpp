@@ -2,6 +2,7 @@
 // bug is found.
 
 #include "schedulers/policy/prefill_router.hpp"
+#include "schedulers/sim/scenario.hpp"
 #include "schedulers/sim/simulator.hpp"
 #include "tests/support/sim_builder.hpp"
 
@@ -26,6 +27,31 @@ TEST(Simulator, OneRequestThroughPrefillHandoffAndDecode) {
   EXPECT_EQ(outcome.endings[0].end, EndReason::length);
   EXPECT_EQ(simulator.decode().counts().transfers, 1);
   EXPECT_EQ(simulator.leftovers(), "");
+}
+
+// What is still held when the time is over reads as a list, however many ranks there are.
+TEST(Simulator, WhatHasNotEndedIsListedAndTheListIsBounded) {
+  Plan plan;
+  SimBuilder builder(std::vector<RankSpec>(20, {.role = Role::both}));
+  for (int i = 0; i < 20; ++i)
+    builder.request(10, 40, 40);
+  plan.options = builder.options;
+  plan.requests = builder.requests;
+  plan.limit_us = 20'000;
+  const std::string problem = run_plan(plan).problem;
+  EXPECT_EQ(problem.rfind("20 requests have not ended after 20000 us (limit_us): the driver has 20 "
+                          "live requests; ",
+                          0),
+            0U)
+      << problem;
+  EXPECT_NE(problem.find("; and "), std::string::npos) << problem;
+  EXPECT_TRUE(problem.ends_with(" more")) << problem;
+  EXPECT_LE(problem.size(), 500U);
+  for (const char* slip : {"; ;", ";;", ": ;"})
+    EXPECT_EQ(problem.find(slip), std::string::npos) << problem;
+  // Nobody has arrived yet, so that nobody holds anything.
+  plan.limit_us = 1;
+  EXPECT_EQ(run_plan(plan).problem, "20 requests have not ended after 1 us (limit_us)");
 }
 
 TEST(Simulator, OneRequestInPlace) {

@@ -57,6 +57,7 @@ public:
     made.kv_blocks_free = blocks_free;
     made.kv_blocks_total = 16;
     made.slots_free = slots_free;
+    made.slots_reserved = 4 - slots_free;
     made.slots_total = 4;
     made.freed = std::move(freed);
     return on(made);
@@ -174,6 +175,49 @@ TEST(DecodeStage, ASilentTargetFailsAndItsLateAnswersChangeNothing) {
   EXPECT_EQ(balancer.counts().handing_off, 1);
   balancer.adopt(second);
   EXPECT_EQ(balancer.counts().decoding, 1);
+}
+
+// A rank that holds sequences and has not reported since it was asked is in a step.
+TEST(DecodeStage, SilenceInAStepIsNoTry) {
+  BalancerBench balancer;
+  balancer.on(RankDown{rank_ref(3), ErrorCode::rank_lost, false});
+  balancer.report(2, 12, 3).on(finished(1, 0));
+  for (int i = 0; i < 10; ++i) { // attempts_max is 3.
+    const Timer timer = timers(balancer.effects, TimerKind::handoff).at(0);
+    const Reserve asked = balancer.reserve();
+    balancer.now_us += 1'000'000;
+    balancer.report(2, 12, 3); // It left before the Reserve arrived.
+    balancer.now_us += 29'000'000;
+    balancer.on(timer);
+    ASSERT_TRUE(sent<Ended>(balancer.effects).empty()) << i;
+    EXPECT_EQ(sent<Release>(balancer.effects).at(0).rank, asked.rank);
+  }
+  // Between two steps it reads its mail: from here on its silence counts.
+  for (int i = 0; i < 3; ++i) {
+    const Timer timer = timers(balancer.effects, TimerKind::handoff).at(0);
+    balancer.now_us += 4'000'000;
+    balancer.report(2, 12, 3);
+    balancer.now_us += 26'000'000;
+    balancer.on(timer);
+  }
+  ASSERT_EQ(sent<Ended>(balancer.effects).size(), 1U);
+  EXPECT_EQ(sent<Ended>(balancer.effects)[0].code, ErrorCode::transfer_failed);
+}
+
+TEST(DecodeStage, InPlaceWaitsForTheEndOfTheStep) {
+  BalancerBench balancer;
+  balancer.on(up(5, Role::both)).report(5, 12, 3).on(finished(1, 5, true));
+  const Adopt adopt = sent<Adopt>(balancer.effects).at(0);
+  for (int i = 0; i < 10; ++i) {
+    const Timer timer = timers(balancer.effects, TimerKind::handoff).at(0);
+    balancer.now_us += 30'000'000;
+    balancer.on(timer);
+    EXPECT_TRUE(sent<Ended>(balancer.effects).empty());
+    EXPECT_EQ(sent<Adopt>(balancer.effects).at(0).handoff, adopt.handoff) << "the same try";
+  }
+  balancer.on(Adopted{ref(1), rank_ref(5), adopt.handoff});
+  EXPECT_EQ(balancer.counts().decoding, 1);
+  EXPECT_EQ(balancer.counts().retried, 0);
 }
 
 TEST(DecodeStage, InPlaceChangesTheOwnerWithoutACopy) {
