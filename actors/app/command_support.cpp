@@ -6,7 +6,10 @@
 
 #include <algorithm>
 #include <cstdio>
+#include <exception>
+#include <new>
 #include <string>
+#include <system_error>
 
 namespace troupe::app {
 
@@ -42,6 +45,22 @@ int fail(int exit_code, std::string_view message) {
     begin = end + 1;
   }
   return exit_code;
+}
+
+int fail_thrown() {
+  try {
+    throw;
+  } catch (const std::bad_alloc&) {
+    return fail(kExitFailed, "out of memory; raise the limit (ulimit -v), or ask for less: "
+                             "kv.memory, fewer ranks, a smaller scenario");
+  } catch (const std::system_error& error) {
+    if (error.code() != std::errc::resource_unavailable_try_again)
+      return fail(kExitFailed, error.what());
+    return fail(kExitFailed, "no room for another thread; raise the limit of processes (ulimit -u) "
+                             "or of memory (ulimit -v), or take fewer ranks and threads");
+  } catch (const std::exception& error) {
+    return fail(kExitFailed, error.what());
+  }
 }
 
 } // namespace troupe::app

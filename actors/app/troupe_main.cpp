@@ -13,10 +13,8 @@
 #include <functional>
 #include <iostream>
 #include <memory>
-#include <new>
 #include <set>
 #include <string>
-#include <system_error>
 #include <vector>
 
 namespace troupe::app {
@@ -577,17 +575,8 @@ int troupe_main(int argc, char** argv) {
   try {
     CommandLine line;
     exit_code = line.run(argc, argv);
-  } catch (const std::bad_alloc&) {
-    return fail(kExitFailed, "out of memory; raise the limit (ulimit -v), or ask for less: "
-                             "kv.memory, fewer ranks, a smaller scenario");
-  } catch (const std::system_error& error) {
-    if (error.code() != std::errc::resource_unavailable_try_again)
-      return fail(kExitFailed, error.what());
-    return fail(kExitFailed, "no room for another thread; raise the limit of processes (ulimit -u) "
-                             "or of memory (ulimit -v), or take fewer ranks and threads");
-  } catch (const std::exception& error) {
-    // Nothing of ours throws; libraries do, when a result cannot be printed.
-    return fail(kExitFailed, error.what());
+  } catch (...) {
+    return fail_thrown();
   }
   std::cout.flush();
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
