@@ -63,8 +63,9 @@ TEST(StepBuilder, LeavesTheTokenOpenThatTheStepBeforeDraws) {
   const Step step;
   sched::RunStep next;
   next.step = 10;
-  next.entries.push_back({kDecode, StateSlotId{4}, 3, 1, true, {KvBlockId{5}}, true});
-  next.entries.push_back({kPrefill, StateSlotId{0}, 3, 1, true, {KvBlockId{3}}, true});
+  next.entries.push_back({kDecode, StateSlotId{4}, 3, 1, true, 0, 1, true});
+  next.entries.push_back({kPrefill, StateSlotId{0}, 3, 1, true, 1, 1, true});
+  next.blocks = {KvBlockId{5}, KvBlockId{3}};
   PlannedStep planned;
   build_plan(next, step.log, planned);
   EXPECT_EQ(planned.plan.tokens, (std::vector<std::int32_t>{kOpenToken, 13}));
@@ -80,7 +81,8 @@ TEST(StepBuilder, AnOpenTokenCountsForTheMinimum) {
   log.work.sampling.new_tokens_min = 2;
   step.log.put(kDecode, log);
   sched::RunStep next;
-  next.entries.push_back({kDecode, StateSlotId{4}, 3, 1, true, {KvBlockId{5}}, true});
+  next.entries.push_back({kDecode, StateSlotId{4}, 3, 1, true, 0, 1, true});
+  next.blocks = {KvBlockId{5}};
   PlannedStep planned;
   build_plan(next, step.log, planned);
   EXPECT_TRUE(planned.plan.suppressed_ids.empty());
