@@ -235,7 +235,7 @@ PlainSteps::PlainSteps(std::int64_t sequences, std::int64_t context_tokens) {
 
 std::int64_t PlainSteps::step(std::int32_t token) {
   std::int64_t ended = 0;
-  ++plan_.plan.step;
+  ++plan_.step;
   std::vector<sched::TokenRow> rows; // A message: its memory goes with it.
   rows.reserve(logs_.size());
   for (std::size_t i = 0; i < logs_.size(); ++i) {
