@@ -200,6 +200,7 @@ caf::behavior driver_actor(caf::stateful_actor<DriverState>* self, DriverConfig 
   state.job.succeeded = config.succeeded;
   state.job.failed = config.failed;
   state.watch = std::move(config.watch);
+  state.begin_life(*self, config.options, config.policies);
   state.stage =
       std::make_unique<sched::DriverStage>(config.options, config.policies, *config.registry);
   state.other = [self](sched::Effect& effect) { perform_other(*self, effect); };

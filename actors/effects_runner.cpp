@@ -33,11 +33,40 @@ caf::actor address(const Peers& peers, const sched::Send& send) {
   return peers.ranks.find(send.rank);
 }
 
+/// What the ledger keeps is told before anything is performed: what comes of an entry stands after
+/// it, and all entries of an event are there when performing it ends the actor.
+void tell(const LedgerDesk& desk, ShellCounters& counters, sched::Effects& effects,
+          std::int64_t now_us) {
+  for (sched::Effect& effect : effects.list()) {
+    if (std::holds_alternative<sched::Record>(effect)) ++counters.decisions;
+    if (desk.ledger == nullptr) continue;
+    if (auto* record = std::get_if<sched::Record>(&effect))
+      desk.ledger->append(desk.stage, std::move(*record), now_us);
+    else if (auto* observed = std::get_if<sched::Observed>(&effect))
+      desk.ledger->append(desk.stage, std::move(*observed), now_us);
+    else if (auto* milestone = std::get_if<sched::Milestone>(&effect))
+      desk.ledger->append(desk.stage, std::move(*milestone), now_us);
+    else if (const auto* change = std::get_if<sched::RankChange>(&effect))
+      desk.ledger->append(desk.stage, *change, now_us);
+    else if (const auto* finish = std::get_if<sched::Finish>(&effect))
+      desk.ledger->append(desk.stage, *finish, now_us);
+  }
+}
+
+/// Whether the ledger alone hears of it.
+bool is_for_ledger(const sched::Effect& effect) {
+  return std::holds_alternative<sched::Record>(effect) ||
+         std::holds_alternative<sched::Observed>(effect) ||
+         std::holds_alternative<sched::Milestone>(effect) ||
+         std::holds_alternative<sched::RankChange>(effect);
+}
+
 } // namespace
 
 void perform(caf::event_based_actor& self, const Peers& peers, const LedgerDesk& desk,
              ShellCounters& counters, TimerQueue& timers, sched::Effects& effects,
              std::int64_t now_us, const std::function<void(sched::Effect&)>& other) {
+  tell(desk, counters, effects, now_us);
   for (sched::Effect& effect : effects.list()) {
     if (auto* send = std::get_if<sched::Send>(&effect)) {
       const caf::actor to = address(peers, *send);
@@ -46,19 +75,7 @@ void perform(caf::event_based_actor& self, const Peers& peers, const LedgerDesk&
       std::visit([&](auto& message) { self.send(to, std::move(message)); }, send->message);
     } else if (const auto* timer = std::get_if<sched::SetTimer>(&effect)) {
       timers.set(*timer);
-    } else if (auto* record = std::get_if<sched::Record>(&effect)) {
-      ++counters.decisions;
-      if (desk.ledger != nullptr) desk.ledger->append(desk.stage, std::move(*record), now_us);
-    } else if (auto* observed = std::get_if<sched::Observed>(&effect)) {
-      if (desk.ledger != nullptr) desk.ledger->append(desk.stage, std::move(*observed), now_us);
-    } else if (auto* milestone = std::get_if<sched::Milestone>(&effect)) {
-      if (desk.ledger != nullptr) desk.ledger->append(desk.stage, std::move(*milestone), now_us);
-    } else if (const auto* change = std::get_if<sched::RankChange>(&effect)) {
-      if (desk.ledger != nullptr) desk.ledger->append(desk.stage, *change, now_us);
-    } else {
-      const auto* finish = std::get_if<sched::Finish>(&effect);
-      if (finish != nullptr && desk.ledger != nullptr)
-        desk.ledger->append(desk.stage, *finish, now_us);
+    } else if (!is_for_ledger(effect)) {
       other(effect);
     }
   }

@@ -38,12 +38,6 @@ void take(Self& self, const Event& event) {
   work(self, [&] { self.state.handle(self, event); });
 }
 
-void start(Self& self) {
-  const std::int64_t now = now_us(self);
-  self.state.run(self, now,
-                 [&](sched::Effects& effects) { self.state.stage->start(now, effects); });
-}
-
 } // namespace
 
 caf::behavior expert_actor(caf::stateful_actor<ExpertState>* self, ExpertConfig config) {
@@ -52,6 +46,7 @@ caf::behavior expert_actor(caf::stateful_actor<ExpertState>* self, ExpertConfig 
   state.ref = {sched::StageKind::experts, {}};
   state.context = std::move(config.stage.context);
   state.facts = std::move(config.facts);
+  state.begin_life(*self, config.stage.options, config.stage.policies);
   state.stage = std::make_unique<sched::ExpertStage>(config.stage.options, config.stage.policies,
                                                      *config.stage.registry);
   state.other = [](sched::Effect&) {
@@ -59,7 +54,7 @@ caf::behavior expert_actor(caf::stateful_actor<ExpertState>* self, ExpertConfig 
   };
   drop_unexpected(*self, state.context.counters);
   return {
-      [=](const Start&) { start(*self); },
+      [=](const Start&) { self->state.start(*self); },
       [=](const sched::ExpertLoads& m) { take(*self, m); },
       [=](const sched::SwapPrepare& m) { take(*self, m); },
       [=](const sched::SwapCommit& m) { take(*self, m); },

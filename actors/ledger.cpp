@@ -1,6 +1,7 @@
 #include "actors/ledger.hpp"
 
 #include "actors/ledger_writer.hpp"
+#include "schedulers/stage/fields.hpp"
 
 #include <spdlog/spdlog.h>
 
@@ -10,6 +11,7 @@
 #include <ctime>
 #include <mutex>
 #include <thread>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -20,8 +22,44 @@ namespace {
 constexpr std::chrono::seconds kFlushWait{10};
 constexpr std::size_t kWakeBytes = 4 << 20; ///< So much is written without waiting any longer.
 
+/// Adds up what the texts and lists below a value hold.
+class HeapBytes {
+public:
+  template <class Field>
+  HeapBytes& operator()(const char* /*name*/, const Field& field) {
+    walk(field);
+    return *this;
+  }
+
+  template <class T>
+  void walk(const T& value) {
+    if constexpr (!std::is_arithmetic_v<T> && !std::is_enum_v<T>) each_field(value, *this);
+  }
+  void walk(const std::string& text) { bytes += text.size(); }
+  void walk(const sched::PolicySet& set) { bytes += sizeof(set) + 2 * set.text.size(); }
+  template <class T>
+  void walk(const std::vector<T>& list) {
+    bytes += list.size() * sizeof(T);
+    if constexpr (!std::is_arithmetic_v<T>) {
+      for (const T& value : list)
+        walk(value);
+    }
+  }
+
+  std::size_t bytes = 0;
+};
+
+std::size_t bytes_of(const sched::StageTook& took) {
+  HeapBytes heap;
+  heap.bytes = took.effects.size() * sizeof(took.effects[0]);
+  if (!took.event) return heap.bytes;
+  std::visit([&](const auto& event) { heap.walk(event); }, *took.event);
+  return heap.bytes + sizeof(*took.event);
+}
+
 /// About what an entry holds in memory besides itself.
 std::size_t bytes_of(const sched::LedgerEntry& entry) {
+  if (const auto* took = std::get_if<sched::StageTook>(&entry.what)) return bytes_of(*took);
   const auto* record = std::get_if<sched::Record>(&entry.what);
   if (record == nullptr) return 0;
   std::size_t bytes = record->candidates.size() * sizeof(sched::Candidate);
@@ -168,6 +206,16 @@ void Ledger::append(const sched::StageRef& stage, sched::Finish finish, std::int
 void Ledger::append(const sched::StageRef& stage, sched::RankChange change, std::int64_t now_us) {
   state_->append({0, now_us, stage, std::move(change)});
 }
+
+void Ledger::append(const sched::StageRef& stage, sched::StageBegan began, std::int64_t now_us) {
+  state_->append({0, now_us, stage, std::move(began)});
+}
+
+void Ledger::append(const sched::StageRef& stage, sched::StageTook took, std::int64_t now_us) {
+  state_->append({0, now_us, stage, std::move(took)});
+}
+
+void Ledger::charge(std::int64_t ns) { state_->append_ns += ns; }
 
 void Ledger::append(sched::SetLive live, std::int64_t now_us) {
   std::string bytes = encode(live);

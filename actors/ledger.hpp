@@ -46,6 +46,8 @@ public:
   void append(const sched::StageRef& stage, sched::Milestone milestone, std::int64_t now_us);
   void append(const sched::StageRef& stage, sched::Finish finish, std::int64_t now_us);
   void append(const sched::StageRef& stage, sched::RankChange change, std::int64_t now_us);
+  void append(const sched::StageRef& stage, sched::StageBegan began, std::int64_t now_us);
+  void append(const sched::StageRef& stage, sched::StageTook took, std::int64_t now_us);
   /// A set is live. Said again of the same set it is left out.
   void append(sched::SetLive live, std::int64_t now_us);
   /// Before everything else about the request.
@@ -58,8 +60,11 @@ public:
   /// Returns when all that was appended before is written or lost; waits for 10 s at most.
   void flush();
 
+  /// Counts time that a caller spent on an entry before it appended it.
+  void charge(std::int64_t ns);
+
   std::int64_t records() const; ///< Decisions taken in.
-  /// Time that callers spent in append, and that the thread spent on a CPU.
+  /// Time that callers spent on entries and in append, and that the thread spent on a CPU.
   std::int64_t cost_us() const;
   std::int64_t lost() const; ///< Entries that the queue had no room for, or that no disk took.
 

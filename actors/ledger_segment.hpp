@@ -34,6 +34,9 @@ enum class FrameKind : std::uint8_t {
   finish,
   set_live,
   named,
+  rank_change,
+  began,
+  took,
 };
 
 /// "FOLDER/ledger-00000007.seg".

@@ -1,5 +1,6 @@
 #include "actors/ledger_text.hpp"
 
+#include "actors/event_text.hpp"
 #include "actors/json_writer.hpp"
 #include "actors/records/asked_codec.hpp"
 #include "schedulers/core/printable.hpp"
@@ -306,7 +307,7 @@ struct JsonOf {
     json.field("end", name_in(kEndReasons, f.end)).field("detail", f.detail);
     json.field("attempts", f.attempts).field("arrival_us", f.arrival_us);
     json.field("first_token_us", f.first_token_us).field("end_us", f.end_us);
-    json.field("output_tokens", f.output_tokens);
+    json.field("output_tokens", f.output_tokens).field("preemptions", f.preemptions);
   }
   void operator()(const sched::SetLive& live) const {
     const sched::PolicySet& set = live.set;
@@ -338,6 +339,8 @@ struct JsonOf {
     json.field("name", change.name).field("role", std::string_view(sched::role_name(change.role)));
     json.field("up", change.up);
   }
+  void operator()(const sched::StageBegan& began) const { event_fields(json, began); }
+  void operator()(const sched::StageTook& took) const { event_fields(json, took); }
 };
 
 std::string ref_words(const RequestRef& ref) {
@@ -378,6 +381,14 @@ struct WordsOf {
   std::string operator()(const sched::RankChange& change) const {
     return fmt::format("rank {} ({}): life {} {}", raw(change.rank.rank), change.name,
                        raw(change.rank.incarnation), change.up ? "begins" : "is over");
+  }
+  std::string operator()(const sched::StageBegan& began) const {
+    return fmt::format("stage begins: by policy set \"{}\", epoch {}", began.policies.name,
+                       raw(began.policies.epoch));
+  }
+  std::string operator()(const sched::StageTook& took) const {
+    return fmt::format("event {}: {}, {} effects", took.number, event_name(took),
+                       took.effects.size());
   }
 };
 
@@ -448,8 +459,10 @@ struct AnswerWords {
 } // namespace
 
 std::string_view entry_kind(const sched::LedgerEntry& entry) noexcept {
-  static constexpr std::array<std::string_view, 7> kNames = {
-      "decision", "observed", "milestone", "finish", "set_live", "named", "rank_change"};
+  static constexpr std::array<std::string_view, 9> kNames = {"decision",    "observed", "milestone",
+                                                             "finish",      "set_live", "named",
+                                                             "rank_change", "began",    "event"};
+  static_assert(kNames.size() == std::variant_size_v<decltype(entry.what)>);
   return kNames[entry.what.index()];
 }
 

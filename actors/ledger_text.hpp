@@ -17,7 +17,8 @@ std::string entry_words(const sched::LedgerEntry& entry);
 /// An answer in one line: "rank 2, lowest_score, scores 0:50 2:40".
 std::string answer_words(const sched::Asked& asked);
 
-/// "decision", "observed", "milestone", "finish", "set_live", "named".
+/// "decision", "observed", "milestone", "finish", "set_live", "named", "rank_change", "began",
+/// "event".
 std::string_view entry_kind(const sched::LedgerEntry& entry) noexcept;
 
 } // namespace troupe::actors

@@ -297,12 +297,6 @@ std::unique_ptr<EngineLane> open_lane(Self& self, bool thread) {
       self.state.pulse, [owner](std::uint64_t ticket) { caf::anon_send(owner, LaneDone{ticket}); });
 }
 
-void start(Self& self) {
-  const std::int64_t now = now_us(self);
-  RankState& state = self.state;
-  state.run(self, now, [&](sched::Effects& effects) { state.stage->start(now, effects); });
-}
-
 /// The token log begins with the first Assign; a repeated or a stale one must not touch it.
 void assign(Self& self, const sched::Assign& given) {
   RankState& state = self.state;
@@ -328,12 +322,13 @@ caf::behavior rank_actor(caf::stateful_actor<RankState>* self, RankConfig config
   state.log = std::make_unique<TokenLog>(state.engine->model().eos_ids);
   state.runner = std::make_unique<StepRunner>(*state.engine);
   state.lane = open_lane(*self, config.lane_thread);
+  state.begin_life(*self, config.options, config.policies);
   state.stage =
       std::make_unique<sched::RankStage>(config.options, config.policies, *config.registry);
   state.other = [self](sched::Effect& effect) { perform_other(*self, effect); };
   drop_unexpected(*self, state.context.counters);
   return {
-      [=](const Start&) { work(*self, [&] { start(*self); }); },
+      [=](const Start&) { work(*self, [&] { self->state.start(*self); }); },
       [=](const sched::Assign& m) { assign(*self, m); },
       [=](const sched::RunChunks& m) { take(*self, m); },
       [=](const sched::Reserve& m) { take(*self, m); },

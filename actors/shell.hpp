@@ -4,6 +4,7 @@
 
 #include "actors/effects_runner.hpp"
 #include "actors/messages.hpp"
+#include "actors/stage_recorder.hpp"
 #include "actors/stage_totals.hpp"
 #include "schedulers/registry/policy_set.hpp"
 #include "schedulers/stage/event.hpp"
@@ -32,6 +33,7 @@ struct ShellContext {
   StageTap tap;                            ///< May be empty.
   std::shared_ptr<StageTable> stages;      ///< May be null: then nothing is published.
   EffectsWatch watch;                      ///< May be empty.
+  bool events = false;                     ///< The ledger keeps every event of the stages too.
 };
 
 /// State of an actor around one stage.
@@ -45,17 +47,32 @@ struct Shell {
   StagePublished published;
   std::function<void(sched::Effect&)> other; ///< Effects that are not Send, SetTimer or Record.
   TimerQueue timers;
+  StageRecorder recorder;
+
+  /// Tells the ledger what the stage is built from. Once, before its first event.
+  template <class Options>
+  void begin_life(const caf::event_based_actor& self, const Options& options,
+                  const sched::PolicySet& policies) {
+    if (context.events) recorder.begin(context.ledger, ref, options, policies, now_us(self));
+  }
 
   template <class Event>
   void handle(caf::event_based_actor& self, const Event& event) {
     const std::int64_t now = now_us(self);
     if (context.tap) context.tap(name, event, now);
-    run(self, now, [&](sched::Effects& effects) { stage->on(event, now, effects); });
+    run(self, now, &event, [&](sched::Effects& effects) { stage->on(event, now, effects); });
+  }
+
+  /// Starts a stage that wants to be started.
+  void start(caf::event_based_actor& self) {
+    const std::int64_t now = now_us(self);
+    run(self, now, StageRecorder::kStart,
+        [&](sched::Effects& effects) { stage->start(now, effects); });
   }
 
   /// Runs a call of the stage that fills effects, and performs them.
-  template <class Call>
-  void run(caf::event_based_actor& self, std::int64_t now, Call call) {
+  template <class Event, class Call>
+  void run(caf::event_based_actor& self, std::int64_t now, const Event* event, Call call) {
     sched::Effects effects;
     const auto begin = std::chrono::steady_clock::now();
     call(effects);
@@ -63,6 +80,7 @@ struct Shell {
                                            std::chrono::steady_clock::now() - begin)
                                            .count();
     publish(effects);
+    recorder.took(event, effects, now);
     if (context.watch) context.watch(name, effects);
     const LedgerDesk desk{context.ledger.get(), ref};
     perform(self, *context.peers, desk, *context.counters, timers, effects, now, other);
@@ -107,6 +125,7 @@ caf::behavior stage_behavior(caf::stateful_actor<Shell<Stage>>* self, const char
   state.name = name;
   state.ref.kind = kind;
   state.context = std::move(config.context);
+  state.begin_life(*self, config.options, config.policies);
   state.stage = std::make_unique<Stage>(config.options, config.policies, *config.registry);
   state.other = [](sched::Effect&) {
     TROUPE_CHECK(false, "an effect that no stage asks for here");

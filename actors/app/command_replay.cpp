@@ -5,10 +5,14 @@
 #include "actors/app/job_setup.hpp"
 #include "actors/app/replay_text.hpp"
 #include "actors/ledger_reader.hpp"
+#include "schedulers/replay/stage_replayer.hpp"
 
 #include <fmt/format.h>
 
-#include <optional>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace troupe::app {
 
@@ -24,6 +28,26 @@ Result<sched::Replayer> make_replayer(const ReplayArguments& arguments,
   return sched::Replayer(registry, sched::ReplayOther{std::move(loaded.set)}, kept);
 }
 
+/// Everything of a ledger again: decision by decision, and stage by stage where it has events.
+struct Replayed {
+  sched::ReplayReport decisions;
+  sched::StagesReport stages;
+  std::vector<actors::LedgerFault> faults;
+  std::set<std::string> builds;
+};
+
+Result<Replayed> replay(const std::string& folder, sched::Replayer replayer,
+                        const sched::PolicyRegistry& registry, bool whole_stages) {
+  auto reader = actors::LedgerReader::open(folder);
+  if (!reader.ok()) return reader.error();
+  sched::StageReplayer stages(registry);
+  while (const auto entry = reader->next()) {
+    replayer.feed(*entry);
+    if (whole_stages) stages.feed(*entry);
+  }
+  return Replayed{replayer.report(), stages.finish(), reader->faults(), reader->builds()};
+}
+
 /// A stage may have switched before the ledger heard of its set: sets come first.
 Status learn_sets(const std::string& folder, sched::Replayer& replayer) {
   const auto faults = actors::read_ledger(folder, [&](sched::LedgerEntry&& entry) {
@@ -33,8 +57,10 @@ Status learn_sets(const std::string& folder, sched::Replayer& replayer) {
 }
 
 /// All that was compared is equal, and something was, if there is anything to compare.
-bool is_equal(const sched::ReplayReport& report) {
-  return report.all.different == 0 && (report.all.equal > 0 || report.all.decisions == 0);
+bool is_equal(const Replayed& replayed) {
+  const sched::ReplayTotals& all = replayed.decisions.all;
+  return all.different == 0 && (all.equal > 0 || all.decisions == 0) &&
+         replayed.stages.different() == 0;
 }
 
 } // namespace
@@ -46,20 +72,22 @@ int command_replay(const ReplayArguments& arguments) {
   if (!replayer.ok()) return fail(kExitRefused, replayer.error().message);
   if (const Status ok = learn_sets(arguments.ledger, *replayer); !ok.ok())
     return fail(exit_code_of(ok.error()), ok.error().message);
-  auto reader = actors::LedgerReader::open(arguments.ledger);
-  if (!reader.ok()) return fail(exit_code_of(reader.error()), reader.error().message);
-  while (const auto entry = reader->next())
-    replayer->feed(*entry);
-  say_faults(reader->faults());
-  for (const std::string& build : reader->builds()) {
+  const auto replayed =
+      replay(arguments.ledger, std::move(*replayer), *registry, arguments.policies.empty());
+  if (!replayed.ok()) return fail(exit_code_of(replayed.error()), replayed.error().message);
+  say_faults(replayed->faults);
+  for (const std::string& build : replayed->builds) {
     if (build == arguments.version) continue;
     fail(kExitDone, fmt::format("{}: written by version {}, this is {}: equal answers are promised "
                                 "within one version",
                                 arguments.ledger, build, arguments.version));
   }
-  const sched::ReplayReport& report = replayer->report();
-  fmt::print("{}", arguments.common.json ? replay_json(report) + "\n" : replay_text(report, other));
-  return is_equal(report) ? kExitDone : kExitPartial;
+  const std::string text =
+      arguments.common.json
+          ? replay_json(replayed->decisions, replayed->stages) + "\n"
+          : replay_text(replayed->decisions, other) + stages_text(replayed->stages);
+  fmt::print("{}", text);
+  return is_equal(*replayed) ? kExitDone : kExitPartial;
 }
 
 } // namespace troupe::app

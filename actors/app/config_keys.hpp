@@ -129,7 +129,7 @@ void visit_tables(Config& config, Visitor& visitor) {
   visitor.table("control");
   visitor.path("socket", config.control_socket);
   visitor.table("ledger");
-  visitor.choice("level", config.ledger.level, {"off", "decisions"});
+  visitor.choice("level", config.ledger.level, {"off", "decisions", "events"});
   visitor.path("directory", config.ledger.directory);
   visitor.size("size_max", config.ledger.size_max_bytes, IntegerRange{65'536, 1LL << 50});
   visitor.table("journal");

@@ -1,5 +1,6 @@
 #include "actors/app/ledger_stats.hpp"
 
+#include "actors/event_text.hpp"
 #include "actors/json_writer.hpp"
 
 #include <fmt/format.h>
@@ -17,6 +18,8 @@ struct RequestOf {
   RequestId operator()(const sched::SetLive&) const { return RequestId{}; }
   RequestId operator()(const sched::RequestNamed& n) const { return n.request; }
   RequestId operator()(const sched::RankChange&) const { return RequestId{}; }
+  RequestId operator()(const sched::StageBegan&) const { return RequestId{}; }
+  RequestId operator()(const sched::StageTook&) const { return RequestId{}; }
 };
 
 } // namespace
@@ -29,6 +32,11 @@ void LedgerStats::add(const sched::LedgerEntry& entry) {
   if (request != RequestId{}) requests.insert(request);
   if (const auto* live = std::get_if<sched::SetLive>(&entry.what)) {
     epochs[live->set.epoch].name = live->set.name;
+  }
+  if (std::holds_alternative<sched::StageBegan>(entry.what)) ++lives;
+  if (const auto* took = std::get_if<sched::StageTook>(&entry.what)) {
+    ++events;
+    ++event_names[std::string(actors::event_name(*took))];
   }
   const auto* record = std::get_if<sched::Record>(&entry.what);
   if (record == nullptr) return;
@@ -45,6 +53,11 @@ std::string stats_text(const LedgerStats& stats) {
                                 stats.requests.size(), stats.decisions);
   for (const auto& [kind, count] : stats.kinds)
     out += fmt::format("  {:<18}{}\n", kind, count);
+  if (stats.events > 0) {
+    out += fmt::format("events      {} of {} lives of stages\n", stats.events, stats.lives);
+    for (const auto& [name, count] : stats.event_names)
+      out += fmt::format("  {:<18}{}\n", name, count);
+  }
   for (const auto& [epoch, totals] : stats.epochs) {
     out += fmt::format("epoch {:<6}{} decisions{}\n", raw(epoch), totals.decisions,
                        totals.name.empty() ? "" : " by \"" + totals.name + "\"");
@@ -70,6 +83,9 @@ std::string stats_json(const LedgerStats& stats) {
   json.close(']').key("kinds").open('{');
   for (const auto& [kind, count] : stats.kinds)
     json.field(kind, count);
+  json.close('}').field("lives", stats.lives).key("events").open('{');
+  for (const auto& [name, count] : stats.event_names)
+    json.field(name, count);
   json.close('}').field("invalid", stats.invalid).field("fallbacks", stats.fallbacks);
   json.field("dropped", stats.dropped);
   json.field("first_us", stats.first_us).field("last_us", stats.last_us);

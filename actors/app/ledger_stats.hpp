@@ -24,6 +24,9 @@ struct LedgerStats {
   std::int64_t decisions = 0;
   std::map<PolicyEpoch, EpochTotals> epochs;
   std::map<std::string, std::int64_t> kinds; ///< Decisions by kind of policy.
+  std::int64_t lives = 0;                    ///< Of stages whose events are kept.
+  std::int64_t events = 0;
+  std::map<std::string, std::int64_t> event_names; ///< Events by name.
   std::int64_t invalid = 0;   ///< Answers that did not count: they broke a rule, or never came.
   std::int64_t fallbacks = 0; ///< Decisions that the default of the kind made in their place.
   std::int64_t dropped = 0;   ///< Entries that have a number and are not there.

@@ -41,6 +41,32 @@ std::string words(const sched::ReplayDifference& one) {
   return out;
 }
 
+/// "rank 2, life 3".
+std::string life_name(const sched::StageLife& life) {
+  const std::string name = stage_text(life.stage);
+  if (life.stage.kind != sched::StageKind::rank) return name;
+  return fmt::format("{}, life {}", name, raw(life.stage.rank.incarnation));
+}
+
+std::string words(const sched::StageDifference& one) {
+  return fmt::format("    differs at its event {}, {}, entry {} at {}.{:06} s\n      {}\n",
+                     one.event, one.event_name, one.number, one.at_us / 1'000'000,
+                     one.at_us % 1'000'000, one.what);
+}
+
+void life_fields(actors::JsonWriter& json, const sched::StageLife& life) {
+  json.open('{').field("stage", stage_text(life.stage));
+  json.field("life", life.stage.rank.incarnation).field("events", life.events);
+  json.field("equal", life.equal).field("entries", life.said).field("cut", life.cut);
+  json.field("stopped", life.stopped);
+  if (const auto& first = life.first) {
+    json.key("first").open('{').field("number", first->number).field("at_us", first->at_us);
+    json.field("event", first->event).field("name", first->event_name);
+    json.field("what", first->what).close('}');
+  }
+  json.close('}');
+}
+
 } // namespace
 
 std::string replay_text(const sched::ReplayReport& report, const std::string& other) {
@@ -64,7 +90,25 @@ std::string replay_text(const sched::ReplayReport& report, const std::string& ot
   return out;
 }
 
-std::string replay_json(const sched::ReplayReport& report) {
+std::string stages_text(const sched::StagesReport& report) {
+  if (!report.has_events()) return {};
+  std::string out = fmt::format(
+      "{} lives of stages, {} events: {} equal, {} lives different, {} not to their "
+      "end\n",
+      report.lives.size(), report.events(), report.equal(), report.different(), report.stopped());
+  for (const sched::StageLife& life : report.lives) {
+    out += fmt::format("  {:<18}{} of {} events equal, {} entries compared\n", life_name(life),
+                       life.equal, life.events, life.said);
+    if (!life.stopped.empty()) {
+      out += fmt::format("    followed no further: {}; its decisions are compared above\n",
+                         life.stopped);
+    }
+    if (life.first) out += words(*life.first);
+  }
+  return out;
+}
+
+std::string replay_json(const sched::ReplayReport& report, const sched::StagesReport& stages) {
   actors::JsonWriter json;
   json.open('{');
   totals(json, report.all);
@@ -81,7 +125,13 @@ std::string replay_json(const sched::ReplayReport& report) {
   for (const auto& [why, count] : report.skipped)
     json.key_text(why).value(count);
   json.close('}').field("unasked", report.unasked);
-  json.field("state_differs", report.state_differs);
+  json.field("state_differs", report.state_differs).key("stages").open('{');
+  json.field("events", stages.events()).field("equal", stages.equal());
+  json.field("different", stages.different()).field("stopped", stages.stopped());
+  json.key("lives").open('[');
+  for (const sched::StageLife& life : stages.lives)
+    life_fields(json, life);
+  json.close(']').close('}');
   return json.close('}').take();
 }
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "schedulers/replay/replayer.hpp"
+#include "schedulers/replay/stage_replayer.hpp"
 
 #include <string>
 
@@ -10,6 +11,9 @@ namespace troupe::app {
 
 /// @param other  name of the set that was asked instead; "" = those of the ledger
 std::string replay_text(const sched::ReplayReport& report, const std::string& other);
-std::string replay_json(const sched::ReplayReport& report);
+/// Of the stages that were run again; "" when the ledger has no events.
+std::string stages_text(const sched::StagesReport& report);
+
+std::string replay_json(const sched::ReplayReport& report, const sched::StagesReport& stages);
 
 } // namespace troupe::app

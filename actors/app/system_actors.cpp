@@ -247,8 +247,13 @@ SystemActors spawn_system(caf::actor_system& system, Threads threads, SystemOpti
   out.ledger = open_ledger(options);
   out.shadows = std::make_shared<actors::ShadowLane>(options.registry, out.policies);
   out.peers->listener = listener;
-  const actors::ShellContext context{out.peers,   out.ledger, out.counters,
-                                     options.tap, out.stages, watch_effects(system, options, out)};
+  const actors::ShellContext context{out.peers,
+                                     out.ledger,
+                                     out.counters,
+                                     options.tap,
+                                     out.stages,
+                                     watch_effects(system, options, out),
+                                     options.config.ledger.level == "events"};
   spawn_manager(system, options, context, out);
   spawn_stages(system, options, context, out);
   spawn_experts(system, threads, options, context, ranks, out);

@@ -100,7 +100,7 @@ struct ExpertsConfig {
 };
 
 struct LedgerConfig {
-  std::string level = "decisions"; ///< "off" or "decisions".
+  std::string level = "decisions"; ///< "off", "decisions" or "events".
   std::string directory;           ///< Resolved; "" = OUTPUT.ledger/.
   std::int64_t size_max_bytes = 256LL << 20;
   bool operator==(const LedgerConfig&) const = default;

@@ -414,8 +414,8 @@ private:
     sub->add_option("--ledger", a.ledger, "Folder; default: ledger.directory")->type_name("DIR");
     if (action != "stats") {
       sub->add_option("--what", a.what, "Only entries of this kind")
-          ->check(CLI::IsMember(
-              {"decision", "observed", "milestone", "finish", "set_live", "named", "rank_change"}))
+          ->check(CLI::IsMember({"decision", "observed", "milestone", "finish", "set_live", "named",
+                                 "rank_change", "began", "event"}))
           ->type_name("KIND");
     }
     if (action == "tail") {
@@ -434,7 +434,8 @@ private:
     CLI::App* sub =
         command("replay", "Decides what a ledger holds again, by the same policies or by others",
                 "troupe replay results.jsonl.ledger --policies mine.toml\n\n"
-                "Exit code 0 when every decision is equal, else 3.",
+                "With ledger.level = \"events\" whole stages are run again too.\n"
+                "Exit code 0 when all is equal, else 3.",
                 a.common);
     sub->add_option("ledger", a.ledger, "Folder")->type_name("LEDGER")->required();
     sub->add_option("--policies", a.policies, "Asks the set of this file instead")

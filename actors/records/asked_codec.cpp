@@ -330,7 +330,7 @@ void take_question(AskedRecord& in, Taker&, sched::OverlapQuestion& q) {
 }
 
 void put_question(const sched::ExpertQuestion& q, AskedRecord& out) {
-  records::ExpertLoadsRecord& to = *out.mutable_experts();
+  records::ExpertQuestionRecord& to = *out.mutable_experts();
   to.set_experts(q.topology.experts);
   to.set_slots(q.topology.slots);
   to.set_gpus(q.topology.gpus);
@@ -351,7 +351,7 @@ void put_question(const sched::ExpertQuestion& q, AskedRecord& out) {
 }
 
 void take_question(AskedRecord& in, Taker& taker, sched::ExpertQuestion& q) {
-  const records::ExpertLoadsRecord& from = in.experts();
+  const records::ExpertQuestionRecord& from = in.experts();
   taker.ok = taker.ok && in.has_experts();
   q.topology = {from.experts(), from.slots(), from.gpus(), from.groups(), from.nodes()};
   q.moves_max = from.moves_max();

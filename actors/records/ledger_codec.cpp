@@ -1,6 +1,7 @@
 #include "actors/records/ledger_codec.hpp"
 
 #include "actors/records/asked_codec.hpp"
+#include "actors/records/event_codec.hpp"
 #include "actors/records/ledger.pb.h"
 #include "actors/records/set_codec.hpp"
 
@@ -152,6 +153,7 @@ void put_finish(const sched::Finish& finish, records::LedgerFinish& out) {
   out.set_first_token_us(finish.first_token_us);
   out.set_end_us(finish.end_us);
   out.set_output_tokens(finish.output_tokens);
+  out.set_preemptions(finish.preemptions);
 }
 
 Result<sched::Finish> take_finish(const records::LedgerFinish& in) {
@@ -165,7 +167,8 @@ Result<sched::Finish> take_finish(const records::LedgerFinish& in) {
                        in.arrival_us(),
                        in.first_token_us(),
                        in.end_us(),
-                       in.output_tokens()};
+                       in.output_tokens(),
+                       in.preemptions()};
 }
 
 void put_rank_change(const sched::RankChange& change, records::RankLife& out) {
@@ -180,6 +183,38 @@ Result<sched::RankChange> take_rank_change(const records::RankLife& in) {
   if (in.role() > static_cast<std::uint32_t>(sched::Role::both)) return contradiction("a rank");
   return sched::RankChange{rank_of(in.rank(), in.incarnation()),
                            static_cast<sched::Role>(in.role()), in.name(), in.up()};
+}
+
+// -- events of stages ----------------------------------------------------------------------------
+
+void put_began(const sched::StageBegan& began, records::StageLife& out) {
+  encode(began.options, *out.mutable_options());
+  put({began.policies, sched::SwapCause::start, {}}, *out.mutable_set());
+}
+
+Result<sched::StageBegan> take_began(const records::StageLife& in) {
+  auto options = decode_options(in.options());
+  if (!options.ok()) return options.error();
+  auto live = take_set(in.set());
+  if (!live.ok()) return live.error();
+  return sched::StageBegan{std::move(*options), std::move(live->set)};
+}
+
+void put_took(const sched::StageTook& took, records::StageEvent& out) {
+  out.set_number(took.number);
+  if (took.event) encode(*took.event, *out.mutable_event());
+  out.mutable_effects()->Add(took.effects.begin(), took.effects.end());
+}
+
+Result<sched::StageTook> take_took(const records::StageEvent& in) {
+  sched::StageTook took;
+  took.number = in.number();
+  took.effects.assign(in.effects().begin(), in.effects().end());
+  if (in.event().empty()) return took;
+  auto event = decode_event(in.event());
+  if (!event.ok()) return event.error();
+  took.event = std::make_shared<const sched::Event>(std::move(*event));
+  return took;
 }
 
 template <class Value>
@@ -205,6 +240,8 @@ Status take_what(records::LedgerEntry& in, sched::LedgerEntry& entry) {
     return {};
   }
   if (in.has_rank_change()) return keep(take_rank_change(in.rank_change()), entry);
+  if (in.has_took()) return keep(take_took(in.took()), entry);
+  if (in.has_began()) return keep(take_began(in.began()), entry);
   return {ErrorCode::parse_error, "an entry of a kind that this version does not know"};
 }
 
@@ -232,6 +269,8 @@ struct PutWhat {
   void operator()(const sched::RankChange& what) const {
     put_rank_change(what, *out.mutable_rank_change());
   }
+  void operator()(const sched::StageBegan& what) const { put_began(what, *out.mutable_began()); }
+  void operator()(const sched::StageTook& what) const { put_took(what, *out.mutable_took()); }
 };
 
 } // namespace

@@ -88,6 +88,7 @@ struct Explainer::State {
   void take(const Other& /*what*/) {}
 
   void keep(const LedgerEntry& entry, std::int64_t lost) {
+    if (is_event(entry)) return note_lost(lost);
     const RequestId request = about(entry);
     if (wanted(request)) {
       Followed& one = follow(request);
@@ -100,6 +101,19 @@ struct Explainer::State {
     recent.push_back(entry);
     while (recent.front().at_us + kEarlyUs < last_us)
       recent.pop_front();
+  }
+
+  /// Events of stages tell nothing that their decisions and milestones do not.
+  static bool is_event(const LedgerEntry& entry) {
+    return std::holds_alternative<StageTook>(entry.what) ||
+           std::holds_alternative<StageBegan>(entry.what);
+  }
+
+  void note_lost(std::int64_t lost) {
+    for (auto& [id, one] : followed) {
+      const bool is_open = one.run == run && one.begun && !one.closed && !one.life.finish;
+      if (is_open) one.life.missing += lost;
+    }
   }
 
   /// What others said of its time before its first entry came belongs to it too.

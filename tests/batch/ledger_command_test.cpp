@@ -146,6 +146,84 @@ TEST_F(LedgerCommand, DamageIsNamedAndTheRestIsUsed) {
   EXPECT_NE(damaged.err.find("bytes are skipped"), std::string::npos) << damaged.err;
 }
 
+/// The same job at level "events", beside the other one.
+class LedgerEvents : public LedgerCommand {
+protected:
+  LedgerEvents() {
+    job_.output = "events.jsonl";
+    ledger_ = "events.jsonl.ledger";
+    const ProcessEnd end = job_.run({"--set", "ledger.level=\"events\""});
+    EXPECT_EQ(end.code, 0) << end.err;
+  }
+};
+
+TEST_F(LedgerEvents, ReplayRunsWholeStagesAgain) {
+  const ProcessEnd end = troupe({"replay", ledger_, "--json"});
+  ASSERT_EQ(end.code, 0) << end.out << end.err;
+  EXPECT_EQ(end.err, "");
+  const Json stages = Json::parse(end.out)["stages"];
+  EXPECT_GT(stages["events"], 10 * kLines);
+  EXPECT_EQ(stages["equal"], stages["events"]);
+  EXPECT_EQ(stages["different"], 0);
+  EXPECT_EQ(stages["stopped"], 0);
+  ASSERT_EQ(stages["lives"].size(), 6U) << "driver, chunker, balancer, experts, two ranks";
+  const ProcessEnd words = troupe({"replay", ledger_});
+  EXPECT_NE(words.out.find("6 lives of stages, "), std::string::npos) << words.out;
+  EXPECT_NE(words.out.find("  rank 1, life 1 "), std::string::npos) << words.out;
+  // Of a ledger without events nothing is said.
+  const ProcessEnd decisions = troupe({"replay", "out.jsonl.ledger"});
+  EXPECT_EQ(decisions.out.find("lives of stages"), std::string::npos) << decisions.out;
+}
+
+TEST_F(LedgerEvents, StatsExportAndTailKnowThem) {
+  const Json stats = Json::parse(troupe({"ledger", "stats", "--ledger", ledger_, "--json"}).out);
+  EXPECT_EQ(stats["lives"], 6);
+  EXPECT_EQ(stats["events"]["arrive"], kLines);
+  EXPECT_EQ(stats["events"]["start"], 3) << "two ranks and the manager of experts";
+  EXPECT_NE(troupe({"ledger", "stats", "--ledger", ledger_}).out.find("of 6 lives of stages"),
+            std::string::npos);
+  const ProcessEnd all = troupe({"ledger", "export", "--ledger", ledger_, "--what", "event"});
+  std::istringstream in(all.out);
+  std::int64_t arrived = 0;
+  for (std::string line; std::getline(in, line);) {
+    const Json entry = Json::parse(line);
+    EXPECT_TRUE(entry["effects"].is_array());
+    if (entry["event"] != "arrive") continue;
+    ++arrived;
+    EXPECT_EQ(entry["stage"], "driver");
+    EXPECT_EQ(entry["fields"]["work"]["prompt"].size(), 3U);
+  }
+  EXPECT_EQ(arrived, kLines);
+  const ProcessEnd began = troupe({"ledger", "tail", "--ledger", ledger_, "--what", "began"});
+  EXPECT_EQ(std::count(began.out.begin(), began.out.end(), '\n'), 6);
+  const ProcessEnd story = troupe({"explain", "r7", "--ledger", ledger_});
+  EXPECT_EQ(story.code, 0) << story.err;
+}
+
+TEST_F(LedgerEvents, ARingThatDroppedTheBeginningFallsBackToDecisions) {
+  job_.write_input(BatchFolder::completions(400));
+  const ProcessEnd run =
+      job_.run({"--restart", "--set", "ledger.level=\"events\"", "--set",
+                "ledger.directory=\"small\"", "--set", "ledger.size_max=\"256KiB\""});
+  ASSERT_EQ(run.code, 0) << run.err;
+  const ProcessEnd end = troupe({"replay", "small", "--json"});
+  const Json report = Json::parse(end.out);
+  EXPECT_EQ(end.code, 0) << end.out;
+  EXPECT_GT(report["equal"], 0);
+  EXPECT_EQ(report["different"], 0);
+  EXPECT_EQ(report["stages"]["equal"], 0);
+  EXPECT_EQ(report["stages"]["different"], 0);
+  EXPECT_GT(report["stages"]["stopped"], 0);
+  for (const Json& life : report["stages"]["lives"]) {
+    EXPECT_NE(life["stopped"].get<std::string>().find("its beginning is not in this ledger"),
+              std::string::npos)
+        << life;
+  }
+  const ProcessEnd words = troupe({"replay", "small"});
+  EXPECT_NE(words.out.find("followed no further: its beginning is not"), std::string::npos)
+      << words.out;
+}
+
 TEST_F(LedgerCommand, WhatIsNoLedgerIsRefusedWithAHint) {
   for (const std::vector<std::string>& arguments :
        {std::vector<std::string>{"ledger", "stats"},

@@ -106,7 +106,7 @@ const Room* room_of(const std::string& path) {
 }
 
 std::optional<std::string> library_fault(const SourceFile& file, const std::string& target) {
-  if (target.ends_with(".pb.h")) {
+  if (target.ends_with(".pb.h") && !target.starts_with("google/protobuf/")) {
     const bool is_codec =
         file.path.starts_with("actors/records/") && file.path.ends_with("codec.cpp");
     if (is_codec) return std::nullopt;

@@ -124,6 +124,8 @@ TEST(IncludeRules, LibrariesStayWhereTheyBelong) {
   EXPECT_EQ(count("actors/records/codec.cpp", "actors/records/handoff.pb.h"), 0U);
   EXPECT_EQ(count("actors/records/ledger_codec.cpp", "actors/records/ledger.pb.h"), 0U);
   EXPECT_EQ(count("actors/records/columns.hpp", "actors/records/ledger.pb.h"), 1U);
+  EXPECT_EQ(count("actors/ledger.cpp", "google/protobuf/descriptor.pb.h"), 1U);
+  EXPECT_EQ(count("tests/actors/records/a_test.cpp", "google/protobuf/descriptor.pb.h"), 0U);
   EXPECT_EQ(count("engine/x.cpp", "boost/asio.hpp"), 1U);
   EXPECT_EQ(count("engine/x.cpp", "engine/step.hpp"), 1U);
   EXPECT_EQ(count("engine/x.cpp", "chrono"), 0U);

@@ -1,0 +1,216 @@
+// A live job whose ledger keeps events is run again stage by stage: preemptions, the death of a
+// rank, swaps and plans of experts included, every decision and every effect is the same.
+
+#include "actors/ledger_reader.hpp"
+#include "schedulers/replay/stage_replayer.hpp"
+#include "tests/actors/app/temporary_folder.hpp"
+#include "tests/support/live_system.hpp"
+#include "tests/support/rank_drill.hpp"
+#include "tests/support/rank_groups.hpp"
+#include "tests/support/swapper.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace troupe::test {
+namespace {
+
+const std::string kModel = std::string(TROUPE_SOURCE_DIR) + "/examples/models/nano-v4.1";
+constexpr int kRequests = 90;
+
+/// Two ranks of either role with room for a few requests, so that answers outgrow it.
+app::SystemConfig config() {
+  app::SystemConfig out = null_config(2, 2, 0);
+  out.model.path = kModel;
+  for (app::RankGroupConfig& group : out.ranks)
+    group.cost_model.null_speed = 0.05;
+  out.kv.block_tokens = 16;
+  out.kv.memory_bytes = 2 << 10; // About three requests, where no weights are.
+  out.kv.reserve_quantile = 0.3;
+  out.limits.sequences_max = 4;
+  out.experts.interval_ms = 50;
+  out.ledger.level = "events";
+  return out;
+}
+
+/// The first answers are short, those after them get longer than is then expected of their class.
+std::vector<Request> requests() {
+  std::vector<Request> out;
+  for (int i = 0; i < kRequests; ++i) {
+    const std::vector<int> prompt(static_cast<std::size_t>(1 + i * 37 % 200), 20 + i % 50);
+    out.emplace_back(
+        text::Endpoint::completions,
+        fmt::format(R"({{"prompt":[{}],"max_tokens":{},"seed":{},"ignore_eos":true,"user":"u{}"}})",
+                    fmt::join(prompt, ","), i < 16 ? 34 : 63, i, i % 3));
+  }
+  return out;
+}
+
+/// Swaps twice, as a person would while the job runs.
+class Person {
+public:
+  void swap_in(app::LocalSystem& system) {
+    thread_ = std::thread([manager = system.actors().peers->manager, this] {
+      Swapper swapper(manager);
+      sched::PolicySet set;
+      set.name = "fair";
+      set.probation.window_us = 0;
+      set.kinds["queue"].policy = "weighted_fair";
+      set.kinds["decode_balancer"].policy = "two_choices";
+      set.kinds["expert_placement"].policy = "window_greedy";
+      first = swapper.swap(set).ok;
+      second = swapper.roll_back().ok;
+    });
+  }
+  void wait() { thread_.join(); }
+
+  bool first = false;
+  bool second = false;
+
+private:
+  std::thread thread_;
+};
+
+/// The entries of a job that was disturbed in every way.
+const std::vector<sched::LedgerEntry>& entries() {
+  static const std::vector<sched::LedgerEntry> all = [] {
+    DeathPoint point;
+    point.name = "decode step";
+    point.victim = point.engine = "decode-1";
+    point.plan = [](const engine::StepPlan* plan) { return plan != nullptr; };
+    point.occurrence = 40;
+    RankDrill drill(point);
+    Person person;
+    const app::TemporaryFolder folder;
+    LiveOptions extra = drill.options();
+    const auto hook = extra.on_system;
+    extra.on_system = [&](app::LocalSystem& system) {
+      if (hook) hook(system);
+      person.swap_in(system);
+    };
+    extra.ledger_directory = folder.path("ledger");
+    const LiveRun run = run_live(config(), requests(), extra);
+    person.wait();
+    EXPECT_TRUE(run.state.complete) << run.state.message;
+    EXPECT_EQ(run.failed, 0);
+    EXPECT_TRUE(drill.fired());
+    EXPECT_TRUE(person.first);
+    EXPECT_TRUE(person.second);
+    std::vector<sched::LedgerEntry> out;
+    const auto faults = actors::read_ledger(folder.path("ledger"), [&](sched::LedgerEntry&& entry) {
+      EXPECT_EQ(entry.number, out.size()) << "nothing is lost";
+      out.push_back(std::move(entry));
+    });
+    EXPECT_TRUE(faults.ok() && faults->empty());
+    return out;
+  }();
+  return all;
+}
+
+sched::StagesReport replay(const std::vector<sched::LedgerEntry>& all) {
+  sched::PolicyRegistry registry;
+  sched::register_builtin_policies(registry);
+  sched::StageReplayer replayer(registry);
+  for (const sched::LedgerEntry& entry : all)
+    replayer.feed(entry);
+  return replayer.finish();
+}
+
+std::string first_of(const sched::StagesReport& report) {
+  for (const sched::StageLife& life : report.lives) {
+    if (life.first) {
+      return fmt::format("{} event {} {}: {}", stage_text(life.stage), life.first->event,
+                         life.first->event_name, life.first->what);
+    }
+    if (!life.stopped.empty()) return stage_text(life.stage) + ": " + life.stopped;
+  }
+  return {};
+}
+
+TEST(StageReplayLive, ADisturbedJobIsRunAgainWhole) {
+  std::map<std::string_view, std::int64_t> events;
+  std::map<std::string, std::int64_t> decisions;
+  for (const sched::LedgerEntry& entry : entries()) {
+    if (const auto* record = std::get_if<sched::Record>(&entry.what)) ++decisions[record->kind];
+    const auto* took = std::get_if<sched::StageTook>(&entry.what);
+    if (took != nullptr && took->event) ++events[sched::kEventNames[took->event->index()]];
+  }
+  const sched::StagesReport report = replay(entries());
+  EXPECT_EQ(report.equal(), report.events()) << first_of(report);
+  EXPECT_EQ(report.different(), 0) << first_of(report);
+  EXPECT_EQ(report.stopped(), 0) << first_of(report);
+  ASSERT_EQ(report.lives.size(), 9U) << "driver, chunker, balancer, experts, four ranks, one again";
+  for (const sched::StageLife& life : report.lives) {
+    EXPECT_GT(life.events, 2) << stage_text(life.stage);
+    EXPECT_EQ(life.cut, 0) << stage_text(life.stage);
+  }
+  // What the job went through was recorded.
+  for (const char* name : {"arrive", "submit", "assign", "step_done", "pull", "adopt", "tokens",
+                           "timer", "rank_down", "swap_prepare", "swap_commit", "expert_loads"})
+    EXPECT_GT(events[name], 0) << name;
+  EXPECT_GT(decisions["preemption"], 0);
+  EXPECT_GT(decisions["decode_balancer"], kRequests);
+  fmt::print("{} entries, {} events of {} lives, {} preemptions\n", entries().size(),
+             report.events(), report.lives.size(), decisions["preemption"]);
+}
+
+/// Changes one number of the options of a stage.
+void change(sched::StageOptions& options) {
+  if (auto* driver = std::get_if<sched::DriverOptions>(&options)) ++driver->watch_every_us;
+  if (auto* prefill = std::get_if<sched::PrefillOptions>(&options)) ++prefill->lease_us;
+  if (auto* decode = std::get_if<sched::DecodeOptions>(&options)) ++decode->lease_us;
+  if (auto* rank = std::get_if<sched::RankOptions>(&options)) --rank->kv_blocks;
+  if (auto* experts = std::get_if<sched::ExpertOptions>(&options)) ++experts->interval_us;
+}
+
+TEST(StageReplayLive, AnOptionThatWasAnotherOneIsFoundOnEveryStage) {
+  std::set<sched::StageKind> kinds;
+  for (std::size_t at = 0; at < entries().size(); ++at) {
+    const auto* began = std::get_if<sched::StageBegan>(&entries()[at].what);
+    if (began == nullptr || !kinds.insert(entries()[at].stage.kind).second) continue;
+    std::vector<sched::LedgerEntry> all = entries();
+    change(std::get<sched::StageBegan>(all[at].what).options);
+    const sched::StagesReport report = replay(all);
+    EXPECT_EQ(report.different(), 1) << stage_text(entries()[at].stage);
+    for (const sched::StageLife& life : report.lives) {
+      if (!life.first) continue;
+      EXPECT_EQ(life.stage, entries()[at].stage);
+      EXPECT_LE(life.equal, static_cast<std::int64_t>(life.first->event) - 1);
+      EXPECT_FALSE(life.first->what.empty());
+    }
+  }
+  EXPECT_EQ(kinds.size(), 5U);
+}
+
+/// Whether a request went another way is in its placement: each planted one is found.
+TEST(StageReplayLive, APlantedPlacementIsNamed) {
+  std::vector<sched::LedgerEntry> all = entries();
+  std::int64_t planted = 0;
+  for (sched::LedgerEntry& entry : all) {
+    auto* record = std::get_if<sched::Record>(&entry.what);
+    if (record == nullptr || record->kind != "decode_balancer" || record->value == 0) continue;
+    if (++planted != 20) continue;
+    record->rank.rank = RankId{77};
+    const std::uint64_t number = entry.number;
+    const sched::StagesReport report = replay(all);
+    ASSERT_EQ(report.different(), 1);
+    const auto life = std::find_if(report.lives.begin(), report.lives.end(),
+                                   [](const auto& one) { return one.first.has_value(); });
+    EXPECT_EQ(life->first->number, number);
+    EXPECT_NE(life->first->what.find("rank.rank: then 77, now "), std::string::npos)
+        << life->first->what;
+    return;
+  }
+  FAIL() << "only " << planted << " placements";
+}
+
+} // namespace
+} // namespace troupe::test
