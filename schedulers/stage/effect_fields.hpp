@@ -212,6 +212,17 @@ void each_field(T& x, V& v) {
   v("context", x.context)("slices", x.slices)("decodes", x.decodes);
   v("step_tokens_max", x.step_tokens_max);
 }
+template <Is<OverlapView> T, class V>
+void each_field(T& x, V& v) {
+  v("device_ps", x.device_ps)("host_ps", x.host_ps)("plans_held", x.plans_held);
+  v("sequences", x.sequences)("constrained", x.constrained)("arrivals", x.arrivals);
+  v("drafts", x.drafts)("blocks_most", x.blocks_most)("blocks_free", x.blocks_free);
+  v("blocks_retiring", x.blocks_retiring);
+}
+template <Is<OverlapQuestion> T, class V>
+void each_field(T& x, V& v) {
+  v("context", x.context)("view", x.view);
+}
 template <Is<ExpertLayer> T, class V>
 void each_field(T& x, V& v) {
   v("loads", x.loads)("steps", x.steps)("current", x.current);
@@ -247,6 +258,11 @@ void each_field(T& x, V& v) {
 template <Is<StepDecision> T, class V>
 void each_field(T& x, V& v) {
   v("decodes", x.decodes)("slices", x.slices);
+}
+template <Is<OverlapPlan> T, class V>
+void each_field(T& x, V& v) {
+  v("plan_now", x.plan_now)("arrival_tokens", x.arrival_tokens);
+  v("masks_under_verify", x.masks_under_verify);
 }
 template <Is<ExpertLayerPlan> T, class V>
 void each_field(T& x, V& v) {
