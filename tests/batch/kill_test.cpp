@@ -42,8 +42,9 @@ void prepare(BatchFolder& job, const std::string& input) {
   job.write_input(input);
 }
 
-/// @param share  of the undisturbed run's time that a run may live at most, as 1/share
-void expect_storm_survived(int lines, int kills_wanted, int share) {
+/// @param share    of the undisturbed run's time that a run may live at most, as 1/share
+/// @param overlap  policy of the runs that are killed; the undisturbed one plans serially
+void expect_storm_survived(int lines, int kills_wanted, int share, const char* overlap) {
   const std::string input = long_input(lines);
   BatchFolder calm;
   prepare(calm, input);
@@ -62,6 +63,9 @@ void expect_storm_survived(int lines, int kills_wanted, int share) {
   Rng rng(seed);
   BatchFolder stormy;
   prepare(stormy, input);
+  stormy.files.write("policies.toml",
+                     fmt::format("name = \"storm\"\n[overlap]\npolicy = \"{}\"\n", overlap));
+  stormy.flags.insert(stormy.flags.end(), {"--policies", "policies.toml"});
   int kills = 0;
   int code = -SIGKILL;
   for (int run = 0; run < kRunsMax && code == -SIGKILL; ++run) {
@@ -84,9 +88,11 @@ void expect_storm_survived(int lines, int kills_wanted, int share) {
   EXPECT_TRUE(answers == expected);
 }
 
-TEST(Kill, EachLineOnceAndAsUndisturbed) { expect_storm_survived(300, 20, 10); }
+TEST(Kill, EachLineOnceAndAsUndisturbed) { expect_storm_survived(300, 20, 10, "serial"); }
 
-TEST(KillSlow, TwoHundredKills) { expect_storm_survived(2000, 200, 100); }
+TEST(Kill, WithTwoStepsInFlight) { expect_storm_survived(200, 10, 10, "one_ahead"); }
+
+TEST(KillSlow, TwoHundredKills) { expect_storm_survived(2000, 200, 100, "one_ahead"); }
 
 } // namespace
 } // namespace troupe::test
