@@ -133,11 +133,14 @@ ControlReply when_ended(ControlDesk::Ended ended, std::int64_t answer_us) {
   };
 }
 
-/// Waits for the thread of the ledger until `due_us`.
-ControlReply when_written(LedgerReply written, std::int64_t due_us) {
-  return [written = std::move(written), due_us](std::int64_t now_us) -> std::optional<std::string> {
+/// Waits likewise for the thread of the ledger.
+ControlReply when_written(LedgerReply written, std::int64_t answer_us) {
+  const auto due_us = std::make_shared<std::optional<std::int64_t>>();
+  return [written = std::move(written), due_us,
+          answer_us](std::int64_t now_us) -> std::optional<std::string> {
     if (const auto place = written()) return ok_line(ledger_document(*place));
-    if (now_us < due_us) return std::nullopt;
+    if (!*due_us) *due_us = now_us + answer_us;
+    if (now_us < **due_us) return std::nullopt;
     return control_error("late", "the ledger is not written yet; is its disk slow or full?");
   };
 }

@@ -69,7 +69,7 @@ TEST(PolicyRegistry, AShadowNeedsAKindThatKeepsItsQuestions) {
     EXPECT_TRUE(registry.check(set).ok()) << kind;
     EXPECT_TRUE(keeps_questions(kind)) << kind;
   }
-  EXPECT_FALSE(keeps_questions("overlap")) << "no stage asks it";
+  EXPECT_FALSE(keeps_questions("draft_length")) << "no stage asks it";
 }
 
 TEST(PolicyRegistry, UnknownKindNamesTheNearest) {
