@@ -232,8 +232,10 @@ Result<LineReader> LineReader::open(const std::string& path, std::int64_t line_b
   state->fd = ::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (state->fd < 0) {
     const ErrorCode code = errno == ENOENT ? ErrorCode::not_found : ErrorCode::io_error;
-    return Error{code, path + ": cannot open the input: " + disk_error(errno) +
-                           "; give a file, or - for standard input"};
+    // A limit that was met says itself what to do.
+    const char* advice =
+        errno == EMFILE || errno == ENFILE ? "" : "; give a file, or - for standard input";
+    return Error{code, path + ": cannot open the input: " + disk_error(errno) + advice};
   }
   struct stat facts {};
   if (::fstat(state->fd, &facts) != 0) {

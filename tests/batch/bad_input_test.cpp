@@ -349,9 +349,9 @@ TEST_F(Program, TheLimitOfOpenFilesIsTold) {
   int told = 0;
   for (int limit = 4; limit < 12; ++limit) {
     SCOPED_TRACE(limit);
-    const std::string command = "cd '" + folder_.path("") + "' && ulimit -n " +
-                                std::to_string(limit) + " && timeout 60 '" TROUPE_EXECUTABLE "' " +
-                                kBatch + " >stdout 2>stderr";
+    const std::string command = "cd '" + folder_.path("") +
+                                "' && exec >stdout 2>stderr && ulimit -n " + std::to_string(limit) +
+                                " && exec timeout 60 '" TROUPE_EXECUTABLE "' " + kBatch;
     const int state = std::system(command.c_str());
     ASSERT_TRUE(WIFEXITED(state)) << folder_.read("stderr");
     if (WEXITSTATUS(state) == 0) break;

@@ -123,7 +123,7 @@ TEST_F(Resume, AFileThatWasRemovedIsMissed) {
     const std::string bytes = job_.files.read(name);
     ASSERT_FALSE(bytes.empty());
     fs::remove(job_.files.path(name));
-    expect_refused({name, "0 bytes", "bring the old file back", "--restart"});
+    expect_refused({name, "it is missing", "put it back", "--restart"});
     EXPECT_FALSE(job_.files.has(name));
     job_.files.write(name, bytes);
   }
@@ -302,7 +302,7 @@ TEST_F(Resume, AnOutputThatIsRemovedWhileTheJobRunsStopsIt) {
   EXPECT_NE(end.err.find("out.jsonl: it was removed or moved away while the job runs"),
             std::string::npos)
       << end.err;
-  expect_refused({"out.jsonl", "0 bytes"});
+  expect_refused({"out.jsonl", "it is missing"});
   expect_completes({"--restart"});
 }
 

@@ -455,35 +455,6 @@ TEST(Probation, EachGuardrailBringsTheLastSetBack) {
             std::string::npos);
 }
 
-/// Before the swap 600 requests ended, with 40 in the system.
-struct LoadedBench : ManagerBench {
-  LoadedBench() : ManagerBench(fast()) {
-    window(600, {true, 100'000, 10'000, 0, 40});
-    swap_to(on_probation(fair()));
-  }
-};
-
-// A job that runs out of lines has fewer and fewer.
-TEST(Probation, LessLoadIsNoLessGoodput) {
-  LoadedBench end_of_job;
-  end_of_job.window(60, {true, 100'000, 10'000, 0, 12});
-  EXPECT_FALSE(end_of_job.stage.on_probation()) << "passed";
-  EXPECT_EQ(end_of_job.name(), "fair");
-  LoadedBench slower;
-  slower.window(60, {true, 100'000, 10'000, 0, 40});
-  slower.all_prepare().all_commit();
-  EXPECT_EQ(slower.name(), "fast") << "the system is as full, and fewer end";
-  LoadedBench failing;
-  for (int i = 0; i < 30; ++i)
-    failing.on(RequestEnded{false, 0, -1, 0, 12});
-  failing.window(30, {true, 100'000, 10'000, 0, 12});
-  failing.all_prepare().all_commit();
-  EXPECT_EQ(failing.name(), "fast") << "half of them failed";
-  EXPECT_NE(failing.ended.back().reason.find("goodput went from 1000 to 500 in 1000 requests"),
-            std::string::npos)
-      << failing.ended.back().reason;
-}
-
 TEST(Probation, TooFewRequestsSayNothingYet) {
   ProbationBench bench;
   bench.window(10, {true, 900'000, 10'000, 0});
