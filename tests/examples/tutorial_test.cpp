@@ -1,5 +1,7 @@
-// Runs the commands of examples/policy_tutorial.md as they stand there, in order, in one shell, and
-// looks for what the tutorial says they print.
+// Runs the commands of pages that show sessions as they stand there, in order, in one shell, and
+// looks for what the page says they print: examples/policy_tutorial.md, and the README of the
+// example in C, which is copied away, built against the installed package only, shadowed, promoted
+// and rolled back while a batch runs.
 
 #include <gtest/gtest.h>
 
@@ -64,14 +66,15 @@ std::string text_of(const fs::path& file) {
   return text.str();
 }
 
-TEST(PolicyTutorial, EveryCommandDoesWhatThePageSays) {
+/// @param page  in examples/   @param blocks_min  of commands that it has
+void run_page(const std::string& page, std::size_t blocks_min) {
   // The socket of a running system and the commands for it come together.
   const bool is_live = std::system(TROUPE_EXECUTABLE " help policy | grep -q swap") == 0;
   const std::vector<Block> blocks =
-      blocks_of(fs::path(TROUPE_SOURCE_DIR) / "examples" / "policy_tutorial.md", is_live);
-  ASSERT_GE(blocks.size(), 4U);
+      blocks_of(fs::path(TROUPE_SOURCE_DIR) / "examples" / page, is_live);
+  ASSERT_GE(blocks.size(), blocks_min);
   const fs::path folder =
-      fs::temp_directory_path() / ("policy_tutorial_" + std::to_string(::getpid()));
+      fs::temp_directory_path() / ("policy_session_" + std::to_string(::getpid()));
   fs::create_directories(folder / "clone");
   fs::create_directory_symlink(TROUPE_BUILD_DIR, folder / "clone" / "build");
   for (const char* name : {"examples", "configs"})
@@ -96,6 +99,12 @@ TEST(PolicyTutorial, EveryCommandDoesWhatThePageSays) {
   EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 0) << "wait status " << status << "\n"
                                                              << last;
   fs::remove_all(folder);
+}
+
+TEST(PolicyTutorial, EveryCommandDoesWhatThePageSays) { run_page("policy_tutorial.md", 6); }
+
+TEST(PolicyPluginC, ACopyIsBuiltTestedShadowedPromotedAndRolledBackInARunningBatch) {
+  run_page("policy_plugin_c/README.md", 5);
 }
 
 } // namespace
