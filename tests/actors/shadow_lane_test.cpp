@@ -103,6 +103,40 @@ TEST(ShadowLane, TheSamePolicyAgrees) {
   }
 }
 
+/// A question that was too large to be recorded cannot be asked again: it counts as dropped, and
+/// those after it are asked.
+TEST(ShadowLane, WhatWasTooLargeToBeKeptIsDroppedAndCounted) {
+  sched::PolicyRegistry registry;
+  sched::register_builtin_policies(registry);
+  auto facts = std::make_shared<ManagerFacts>();
+  ShadowLane lane(std::make_shared<sched::PolicyRegistry>(registry), facts);
+  sched::PolicySet set = set_of("set", {{"expert_placement", "eplb"}});
+  set.shadow["expert_placement"].policy = "incremental";
+  ManagerView view;
+  view.live = set;
+  facts->publish(std::move(view));
+  lane.use(set);
+  auto slot = sched::PolicySlot<sched::ExpertQuestion>::make(set, registry);
+  ASSERT_TRUE(slot.ok());
+  for (const std::int64_t layers : {2, 6'000, 3}) {
+    sched::ExpertQuestion question;
+    question.context.seed = 5;
+    question.topology = {4, 6, 2, 1, 1};
+    question.moves_max = 4;
+    question.layers.assign(static_cast<std::size_t>(layers),
+                           {{9, 1, 1, 1}, {}, {0, 1, 2, 3, 0, 1}});
+    std::int64_t invalid = 0;
+    sched::Effects effects;
+    effects.add(slot->record(slot->decide(std::move(question), invalid)));
+    lane.offer("experts", effects);
+  }
+  EXPECT_TRUE(lane.drain(kPatience));
+  const ShadowTotals totals = facts->view().shadow["expert_placement"];
+  EXPECT_EQ(totals.decisions, 2);
+  EXPECT_EQ(totals.failed, 0);
+  EXPECT_EQ(totals.dropped, 1);
+}
+
 // Round robin against a uniform draw of three: they differ in two of three cases.
 // 3,000 questions: 2,000 +- 4 deviations of 25.8.
 TEST(ShadowLane, ARandomOneDisagreesAsOftenAsChanceSays) {

@@ -21,11 +21,11 @@ class ExplainCommand : public testing::Test {
 protected:
   void TearDown() override { stop(); }
 
-  /// A job of eight long answers, of which two decode at a time.
+  /// A job of eight answers of minutes, of which two decode at a time at most.
   void start(const std::vector<std::string>& more = {}) {
     job_.write_input(BatchFolder::completions(8, 100'000));
     job_.use_null_device();
-    for (const char* set : {"cost_model.null_speed=1.0", "limits.inflight_max=6",
+    for (const char* set : {"cost_model.null_speed=20.0", "limits.inflight_max=6",
                             "limits.sequences_max=2", "limits.stop_grace_s=1"}) {
       job_.flags.emplace_back("--set");
       job_.flags.emplace_back(set);
@@ -97,8 +97,8 @@ TEST_F(ExplainCommand, ARunningJobTellsWhatHappenedSoFar) {
   EXPECT_EQ(later["spans"].back()["from_us"], first["spans"].back()["from_us"]);
   EXPECT_EQ(later["decisions"], first["decisions"]);
 
-  // Two slots on either rank: two of the six lines in work decode, two hold their prefill.
-  expect_whole(story_in_phase("r3", "waits_for_room"));
+  // Two slots on either rank: one or two of the six lines in work decode, two hold their prefill.
+  expect_whole(story_in_phase("r2", "waits_for_room"));
   expect_whole(story_in_phase("r5", "waits_for_rank"));
   const ProcessEnd words = explain({"r0"}); // The one socket of this folder.
   EXPECT_EQ(words.code, 0) << words.err;
