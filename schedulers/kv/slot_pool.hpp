@@ -13,7 +13,8 @@
 namespace troupe::sched {
 
 /// Pool of `total` slots with ids 0 .. total-1; the lowest free id is taken first. A reservation
-/// takes its slot at once, so that reserved and used are the same.
+/// takes its slot at once, so that reserved and used are the same. Memory and check() cost what was
+/// ever in use at once, whatever the total.
 class SlotPool {
 public:
   explicit SlotPool(std::int64_t total);
@@ -23,16 +24,19 @@ public:
   /// @pre the slot is used
   void give_back(StateSlotId slot);
 
-  std::int64_t total() const noexcept { return static_cast<std::int64_t>(used_.size()); }
-  std::int64_t free() const noexcept { return static_cast<std::int64_t>(free_ids_.size()); }
-  std::int64_t used() const noexcept { return total() - free(); }
+  std::int64_t total() const noexcept { return total_; }
+  std::int64_t free() const noexcept { return total_ - used(); }
+  std::int64_t used() const noexcept {
+    return static_cast<std::int64_t>(used_.size() - returned_.size());
+  }
 
   /// Each id exactly once free or used.
   Status check() const;
 
 private:
-  std::set<StateSlotId> free_ids_;
-  std::vector<bool> used_; ///< [total]
+  std::int64_t total_ = 0;
+  std::vector<bool> used_;         ///< Of the slots ever taken, which come first; the rest is free.
+  std::set<StateSlotId> returned_; ///< Free ones among them.
 };
 
 } // namespace troupe::sched

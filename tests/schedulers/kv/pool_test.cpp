@@ -71,6 +71,13 @@ TEST(SlotPool, LowestIdFirstAndConserved) {
   EXPECT_EQ(raw(*pool.take()), 0);
   EXPECT_TRUE(pool.check().ok());
   EXPECT_DEATH(pool.give_back(StateSlotId{5}), "freed once");
+  EXPECT_DEATH(pool.give_back(StateSlotId{-1}), "freed once");
+  std::vector<SlotPool> largest(10'000, SlotPool(2'147'483'647)); // Costs what is used of it.
+  for (SlotPool& one : largest) {
+    EXPECT_EQ(raw(*one.take()), 0);
+    EXPECT_EQ(one.free(), one.total() - 1);
+    EXPECT_TRUE(one.check().ok());
+  }
 }
 
 TEST(BlockTable, GrowsWithinItsPromiseAndReturnsAll) {
