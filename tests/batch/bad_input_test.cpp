@@ -347,7 +347,7 @@ TEST_F(Program, TheLimitOfOpenFilesIsTold) {
   TinyCheckpoint().write(folder_.path("model"));
   folder_.write("in.jsonl", kLine);
   int told = 0;
-  for (int limit = 4; limit < 12; ++limit) {
+  for (int limit = 4; limit < 20; ++limit) {
     SCOPED_TRACE(limit);
     const std::string command = "cd '" + folder_.path("") +
                                 "' && exec >stdout 2>stderr && ulimit -n " + std::to_string(limit) +
@@ -355,6 +355,7 @@ TEST_F(Program, TheLimitOfOpenFilesIsTold) {
     const int state = std::system(command.c_str());
     ASSERT_TRUE(WIFEXITED(state)) << folder_.read("stderr");
     if (WEXITSTATUS(state) == 0) break;
+    if (WEXITSTATUS(state) == 127) continue; // Too few for the loader, with those of the test.
     EXPECT_EQ(WEXITSTATUS(state), kExitFailed) << folder_.read("stderr");
     const std::string message = folder_.read("stderr");
     told +=
