@@ -239,7 +239,7 @@ TEST(TraceReader, HostileRowsAreBoundedInTimeAndWords) {
       good + "2023-11-16 18:15:47,+3,1\n",
       good + "2023-11-16 18:15:47\n",
       good + "2023-11-16T18:15:47,3,1\n",
-      good + std::string("2023-11-16 18:15:47,3,\0001\n", 27),
+      good + std::string("2023-11-16 18:15:47,3,\0001\n", 25),
       good + std::string(5'000'000, 'x'),
       good + "\x1b[2J\n",
       good + std::string(100'000, '[') + "\n",
