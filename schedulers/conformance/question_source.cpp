@@ -225,7 +225,7 @@ ExpertLayer expert_layer(Draw& draw, const ExpertTopology& topology) {
 }
 
 void fill(ExpertQuestion& question, Situation situation, Draw& draw) {
-  constexpr std::size_t kLayersMax = 40;
+  constexpr std::size_t kLayersMax = 6;
   ExpertTopology& topology = question.topology;
   topology.gpus = draw.between(1, 4);
   topology.experts = situation == Situation::single ? 1 : draw.between(2, 16);
