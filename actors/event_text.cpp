@@ -1,5 +1,7 @@
 #include "actors/event_text.hpp"
 
+#include "schedulers/core/hex.hpp"
+#include "schedulers/core/utf8.hpp"
 #include "schedulers/stage/effect_fields.hpp"
 
 #include <map>
@@ -11,37 +13,6 @@
 namespace troupe::actors {
 
 namespace {
-
-/// Whether JSON can hold these bytes as they are.
-bool is_utf8(std::string_view text) noexcept {
-  for (std::size_t at = 0; at < text.size();) {
-    const auto lead = static_cast<unsigned char>(text[at]);
-    const std::size_t more = lead < 0x80                   ? 0
-                             : lead >= 0xC2 && lead < 0xE0 ? 1
-                             : lead >= 0xE0 && lead < 0xF0 ? 2
-                             : lead >= 0xF0 && lead < 0xF5 ? 3
-                                                           : text.size();
-    if (more >= text.size() - at) return false;
-    for (std::size_t i = 1; i <= more; ++i) {
-      const auto next = static_cast<unsigned char>(text[at + i]);
-      const bool low = i == 1 && ((lead == 0xE0 && next < 0xA0) || (lead == 0xF0 && next < 0x90));
-      const bool high = i == 1 && ((lead == 0xED && next > 0x9F) || (lead == 0xF4 && next > 0x8F));
-      if (next < 0x80 || next > 0xBF || low || high) return false;
-    }
-    at += more + 1;
-  }
-  return true;
-}
-
-std::string hex(std::string_view bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string out = "hex:";
-  for (const char c : bytes) {
-    out += kDigits[static_cast<unsigned char>(c) >> 4];
-    out += kDigits[static_cast<unsigned char>(c) & 15];
-  }
-  return out;
-}
 
 /// A value and all below it. Bytes that are no text are "hex:...".
 class JsonFields {
@@ -66,11 +37,7 @@ public:
     }
   }
   void value(const std::string& text) {
-    if (is_utf8(text)) {
-      json_.value(text);
-    } else {
-      json_.value(hex(text));
-    }
+    json_.value(invalid_utf8_at(text) ? "hex:" + hex_of(text) : text);
   }
   template <class T>
   void value(const std::vector<T>& list) {

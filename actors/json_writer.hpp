@@ -2,6 +2,8 @@
 
 #pragma once
 
+#include "schedulers/core/hex.hpp"
+
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -79,10 +81,7 @@ private:
         out_ += '\\';
         out_ += c;
       } else if (byte < 0x20) {
-        constexpr std::string_view kDigits = "0123456789abcdef";
-        out_ += "\\u00";
-        out_ += kDigits[byte >> 4];
-        out_ += kDigits[byte & 15];
+        append_hex(byte, 4, out_.append("\\u"));
       } else {
         out_ += c;
       }

@@ -1,6 +1,7 @@
 #include "actors/app/batch_files.hpp"
 
 #include "actors/app/disk_error.hpp"
+#include "schedulers/core/hex.hpp"
 
 #include <algorithm>
 #include <cerrno>
@@ -30,12 +31,9 @@ Error io_failure(const std::string& path, const char* action) {
 } // namespace
 
 std::string hex(const Digest& digest) {
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string out(32, '0');
-  for (std::size_t i = 0; i < 16; ++i) {
-    out[15 - i] = kDigits[(digest.high >> (4 * i)) & 15U];
-    out[31 - i] = kDigits[(digest.low >> (4 * i)) & 15U];
-  }
+  std::string out;
+  append_hex(digest.high, 16, out);
+  append_hex(digest.low, 16, out);
   return out;
 }
 

@@ -2,6 +2,7 @@
 
 #include "actors/app/batch_files.hpp"
 #include "engine/text/utf8.hpp"
+#include "schedulers/core/hex.hpp"
 
 #include <nlohmann/json.hpp>
 
@@ -64,12 +65,9 @@ std::string token_key(const std::string& bytes) {
   if (is_utf8(bytes)) {
     return bytes;
   }
-  static constexpr char kDigits[] = "0123456789abcdef";
   std::string out = "bytes:";
-  for (const char c : bytes) {
-    const auto byte = static_cast<unsigned char>(c);
-    out += {'\\', 'x', kDigits[byte >> 4], kDigits[byte & 15U]};
-  }
+  for (const char c : bytes)
+    append_hex(static_cast<unsigned char>(c), 2, out.append("\\x"));
   return out;
 }
 

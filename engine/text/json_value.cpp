@@ -2,6 +2,8 @@
 
 #include "engine/text/json_value.hpp"
 
+#include "schedulers/core/hex.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <array>
@@ -275,7 +277,6 @@ std::string python_json(const JsonValue& value) {
 }
 
 void append_json_escaped(std::string_view text, std::string& out) {
-  constexpr std::string_view kHex = "0123456789abcdef";
   for (const char c : text) {
     switch (c) {
     case '"':
@@ -301,9 +302,7 @@ void append_json_escaped(std::string_view text, std::string& out) {
       break;
     default:
       if (static_cast<unsigned char>(c) < 0x20) {
-        out += "\\u00";
-        out += kHex[static_cast<unsigned char>(c) >> 4];
-        out += kHex[static_cast<unsigned char>(c) & 15];
+        append_hex(static_cast<unsigned char>(c), 4, out.append("\\u"));
       } else {
         out += c;
       }

@@ -2,15 +2,15 @@
 
 #pragma once
 
+#include "schedulers/core/utf8.hpp"
+
 #include <cstddef>
-#include <optional>
 #include <string>
 #include <string_view>
 
 namespace troupe::text {
 
-/// Offset of the first byte that is not part of well-formed UTF-8, or nothing. Pure.
-std::optional<std::size_t> invalid_utf8_at(std::string_view bytes) noexcept;
+using troupe::invalid_utf8_at;
 
 /// Turns a stream of bytes into well-formed UTF-8.
 ///

@@ -50,14 +50,4 @@ UnitKey key_of(const ChainDigest& link) noexcept {
   return key;
 }
 
-std::string hex_of(std::span<const std::uint8_t> bytes) {
-  constexpr std::string_view kDigits = "0123456789abcdef";
-  std::string text;
-  for (const std::uint8_t byte : bytes) {
-    text += kDigits[byte >> 4];
-    text += kDigits[byte & 15];
-  }
-  return text;
-}
-
 } // namespace troupe::sched

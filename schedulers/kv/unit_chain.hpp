@@ -51,9 +51,6 @@ ChainDigest next_link(const ChainDigest& before, std::span<const std::uint32_t> 
 
 UnitKey key_of(const ChainDigest& link) noexcept;
 
-/// Lower-case hexadecimal digits.
-std::string hex_of(std::span<const std::uint8_t> bytes);
-
 /// How many of the first `units` of a chain are there. A unit never is without those before it, so
 /// doubling steps and then halves find the end.
 ///

@@ -1,5 +1,7 @@
 #include "schedulers/sim/report.hpp"
 
+#include "schedulers/core/hex.hpp"
+
 #include <algorithm>
 #include <cstddef>
 #include <initializer_list>
@@ -11,9 +13,8 @@ namespace troupe::sim {
 namespace {
 
 std::string hex(std::uint64_t value) {
-  std::string out(16, '0');
-  for (std::size_t i = 0; i < out.size(); ++i)
-    out[out.size() - 1 - i] = "0123456789abcdef"[value >> (4 * i) & 0xFU];
+  std::string out;
+  append_hex(value, 16, out);
   return out;
 }
 

@@ -1,5 +1,6 @@
 // Names of store units: the vector of policies.md section 7.1, and the search for the longest hit.
 
+#include "schedulers/core/hex.hpp"
 #include "schedulers/kv/unit_chain.hpp"
 
 #include <gtest/gtest.h>
@@ -25,12 +26,17 @@ std::vector<std::uint32_t> unit_from(std::uint32_t first) {
   return tokens;
 }
 
-std::string key_text(const ChainDigest& link) { return hex_of(key_of(link)); }
+template <class Bytes>
+std::string text_of(const Bytes& bytes) {
+  return hex_of({reinterpret_cast<const char*>(bytes.data()), bytes.size()});
+}
+
+std::string key_text(const ChainDigest& link) { return text_of(key_of(link)); }
 
 TEST(UnitChain, VectorOfTheSpecification) {
   const auto root = chain_root({"dsv4.1-flash", "kv1"}, sha256);
   ASSERT_TRUE(root.ok());
-  EXPECT_EQ(hex_of(*root).substr(0, 32), "132768ecafbd74bdeb8b422bdd1b8589");
+  EXPECT_EQ(text_of(*root).substr(0, 32), "132768ecafbd74bdeb8b422bdd1b8589");
   const ChainDigest first = next_link(*root, unit_from(1000), sha256);
   EXPECT_EQ(key_text(first), "eb9875e5c7e5b2716b71b7c18d3b3728");
   const ChainDigest second = next_link(first, unit_from(1256), sha256);
