@@ -25,21 +25,21 @@ std::int32_t SequenceLog::token_at(std::int64_t position) const {
 
 void TokenLog::put(RequestRef ref, SequenceLog log) {
   sequences_[ref] = std::move(log);
-  if (2 * sequences_.size() > seen_.size()) seen_.assign(4 * seen_.size(), {});
+  recent_.make_room(sequences_.size());
 }
 
 void TokenLog::forget(RequestRef ref) {
-  if (Seen& kept = seen(ref); kept.ref == ref) kept = {};
+  recent_.forget(ref);
   sequences_.erase(ref);
 }
 
 SequenceLog* TokenLog::look(const RequestRef& ref) const {
-  Seen& kept = seen(ref);
-  if (kept.log != nullptr && kept.ref == ref) return kept.log;
+  if (SequenceLog* kept = recent_.find(ref)) return kept;
   const auto found = sequences_.find(ref);
   if (found == sequences_.end()) return nullptr;
-  kept = {ref, const_cast<SequenceLog*>(&found->second)};
-  return kept.log;
+  auto* log = const_cast<SequenceLog*>(&found->second);
+  recent_.keep(ref, log);
+  return log;
 }
 
 const SequenceLog* TokenLog::find(RequestRef ref) const { return look(ref); }

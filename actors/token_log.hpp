@@ -6,6 +6,7 @@
 #pragma once
 
 #include "schedulers/core/ids.hpp"
+#include "schedulers/core/recent.hpp"
 #include "schedulers/stage/protocol.hpp"
 
 #include <cstddef>
@@ -50,21 +51,12 @@ public:
   std::size_t size() const noexcept { return sequences_.size(); }
 
 private:
-  struct Seen {
-    RequestRef ref;
-    SequenceLog* log = nullptr;
-  };
-
-  Seen& seen(const RequestRef& ref) const noexcept {
-    return seen_[static_cast<std::size_t>(raw(ref.request)) & (seen_.size() - 1)];
-  }
   SequenceLog* look(const RequestRef& ref) const;
   sched::EndReason end_of(const SequenceLog& log, std::int32_t token) const;
 
   std::vector<std::int32_t> eos_ids_;
   std::map<RequestRef, SequenceLog> sequences_;
-  /// [power of two] what was looked for last: each sequence of each step is, several times.
-  mutable std::vector<Seen> seen_ = std::vector<Seen>(16);
+  mutable Recent<SequenceLog> recent_; ///< Each sequence of each step is looked for several times.
 };
 
 } // namespace troupe::actors

@@ -3,14 +3,9 @@
 #include "schedulers/core/check.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <set>
 
 namespace troupe::sched {
-
-SequenceTable::SequenceTable(std::int64_t kv_blocks, std::int64_t slots)
-    : blocks_(kv_blocks), slots_(slots),
-      seen_(std::bit_ceil(2 * static_cast<std::size_t>(std::max<std::int64_t>(8, slots)))) {}
 
 Sequence* SequenceTable::add(const RequestRef& ref, std::int64_t blocks) {
   TROUPE_CHECK(sequences_.count(ref) == 0, "a sequence is added once");
@@ -21,6 +16,7 @@ Sequence* SequenceTable::add(const RequestRef& ref, std::int64_t blocks) {
   sequence.slot = *slots_.take();
   sequence.blocks = BlockTable(blocks);
   by_serial_.push_back(&sequences_.emplace(ref, std::move(sequence)).first->second);
+  recent_.make_room(sequences_.size());
   return by_serial_.back();
 }
 
@@ -34,7 +30,7 @@ bool SequenceTable::settle(Sequence& sequence) {
   sequence.blocks.release(blocks_);
   slots_.give_back(sequence.slot);
   by_serial_.erase(place_of(sequence.serial));
-  if (Sequence*& kept = seen(sequence.ref); kept == &sequence) kept = nullptr;
+  recent_.forget(sequence.ref);
   sequences_.erase(RequestRef(sequence.ref));
   return true;
 }
@@ -45,11 +41,11 @@ Sequence* SequenceTable::find(const RequestRef& ref) {
 }
 
 Sequence* SequenceTable::find_any(const RequestRef& ref) {
-  Sequence*& kept = seen(ref);
-  if (kept != nullptr && kept->ref == ref) return kept;
+  if (Sequence* kept = recent_.find(ref)) return kept;
   const auto found = sequences_.find(ref);
   if (found == sequences_.end()) return nullptr;
-  return kept = &found->second;
+  recent_.keep(ref, &found->second);
+  return &found->second;
 }
 
 std::vector<Sequence*>::iterator SequenceTable::place_of(std::uint64_t serial) {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "schedulers/core/digest.hpp"
+#include "schedulers/core/recent.hpp"
 #include "schedulers/kv/block_pool.hpp"
 #include "schedulers/kv/block_table.hpp"
 #include "schedulers/kv/slot_pool.hpp"
@@ -95,7 +96,7 @@ struct Sequence {
 
 class SequenceTable {
 public:
-  SequenceTable(std::int64_t kv_blocks, std::int64_t slots);
+  SequenceTable(std::int64_t kv_blocks, std::int64_t slots) : blocks_(kv_blocks), slots_(slots) {}
 
   /// A new sequence with a slot and `blocks` promised blocks, or null when there is no room.
   /// @pre no sequence of that ref is here
@@ -143,16 +144,12 @@ private:
 
   /// The end when there is none of that serial.
   std::vector<Sequence*>::iterator place_of(std::uint64_t serial);
-  /// Where find_any() keeps what it found.
-  Sequence*& seen(const RequestRef& ref) noexcept {
-    return seen_[static_cast<std::size_t>(raw(ref.request)) & (seen_.size() - 1)];
-  }
 
   BlockPool blocks_;
   SlotPool slots_;
   std::map<RequestRef, Sequence> sequences_;
   std::vector<Sequence*> by_serial_;
-  std::vector<Sequence*> seen_; ///< [power of two] null, or one of `sequences_` of that request.
+  Recent<Sequence> recent_;
   std::uint64_t serial_ = 0;
 };
 

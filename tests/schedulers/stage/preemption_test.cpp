@@ -37,6 +37,15 @@ std::vector<std::uint64_t> ids(const std::vector<Preempted>& gone) {
   return list;
 }
 
+TEST(SequenceTable, CostsWhatIsUsedOfIt) {
+  for (int i = 0; i < 1000; ++i) {
+    SequenceTable table(8, 2'147'483'647);
+    Sequence& one = full(table, 1, 10, 1);
+    EXPECT_EQ(table.find_any(one.ref), &one);
+    EXPECT_TRUE(table.check().ok());
+  }
+}
+
 TEST(Preemption, NobodyIsPreemptedWhileBlocksAreFree) {
   SequenceTable table(8, 4);
   full(table, 1, 10, 3);
