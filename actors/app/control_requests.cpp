@@ -120,29 +120,40 @@ ControlReply at_once(std::string line) {
   return [line = std::move(line)](std::int64_t) { return std::optional(line); };
 }
 
-/// Waits for the manager for `answer_us` from when it is first asked for.
-ControlReply when_ended(ControlDesk::Ended ended, std::int64_t answer_us) {
-  const auto shared = std::make_shared<ControlDesk::Ended>(std::move(ended));
+/// Asks `look` for its line until it has one, for `answer_us` from when it is first asked; then
+/// `late` is the answer.
+template <class Look>
+ControlReply wait_for(Look look, std::int64_t answer_us, const char* late) {
+  const auto shared = std::make_shared<Look>(std::move(look));
   const auto due_us = std::make_shared<std::optional<std::int64_t>>();
-  return [shared, due_us, answer_us](std::int64_t now_us) -> std::optional<std::string> {
-    if (const auto swap = take_ended(*shared)) return ok_line(ended_document(*swap));
+  return [shared, due_us, answer_us, late](std::int64_t now_us) -> std::optional<std::string> {
+    if (auto line = (*shared)()) return line;
     if (!*due_us) *due_us = now_us + answer_us;
     if (now_us < **due_us) return std::nullopt;
-    return control_error("late", "the policy manager has not answered yet; `troupe policy show` "
-                                 "says what is live");
+    return control_error("late", late);
   };
 }
 
-/// Waits likewise for the thread of the ledger.
-ControlReply when_written(LedgerReply written, std::int64_t answer_us) {
-  const auto due_us = std::make_shared<std::optional<std::int64_t>>();
-  return [written = std::move(written), due_us,
-          answer_us](std::int64_t now_us) -> std::optional<std::string> {
-    if (const auto place = written()) return ok_line(ledger_document(*place));
-    if (!*due_us) *due_us = now_us + answer_us;
-    if (now_us < **due_us) return std::nullopt;
-    return control_error("late", "the ledger is not written yet; is its disk slow or full?");
+/// Waits for the manager.
+ControlReply when_ended(ControlDesk::Ended ended, std::int64_t answer_us) {
+  auto look = [ended = std::move(ended)]() mutable -> std::optional<std::string> {
+    const auto swap = take_ended(ended);
+    if (!swap) return std::nullopt;
+    return ok_line(ended_document(*swap));
   };
+  return wait_for(std::move(look), answer_us,
+                  "the policy manager has not answered yet; `troupe policy show` says what is "
+                  "live");
+}
+
+/// Waits for the thread of the ledger.
+ControlReply when_written(LedgerReply written, std::int64_t answer_us) {
+  const auto look = [written = std::move(written)]() -> std::optional<std::string> {
+    const auto place = written();
+    if (!place) return std::nullopt;
+    return ok_line(ledger_document(*place));
+  };
+  return wait_for(look, answer_us, "the ledger is not written yet; is its disk slow or full?");
 }
 
 /// What one line asks for.
