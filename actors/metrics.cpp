@@ -251,10 +251,8 @@ void Metrics::sees(const std::string& stage, const sched::Effects& effects, std:
     if (const auto* emit = std::get_if<sched::Emit>(&effect)) {
       state.take(*emit, now_us);
     } else if (const auto* step = std::get_if<sched::RunStep>(&effect)) {
-      std::int64_t tokens = 0;
-      for (const sched::StepEntry& entry : step->entries)
-        tokens += entry.count;
-      state.step_tokens.Add(state.of_rank(stage), kStepTokens).Observe(static_cast<double>(tokens));
+      state.step_tokens.Add(state.of_rank(stage), kStepTokens)
+          .Observe(static_cast<double>(step->tokens()));
     } else if (const auto* milestone = std::get_if<sched::Milestone>(&effect)) {
       if (milestone->phase == sched::Phase::prefilling)
         state.times.begins_prefill(milestone->ref.request, now_us);

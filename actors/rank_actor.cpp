@@ -56,11 +56,9 @@ void tell_later(Self& self, std::uint64_t ticket, const StepWork& work) {
 
 void run_step(Self& self, sched::RunStep& step) {
   RankState& state = self.state;
-  std::shared_ptr<StepWork> work = std::make_shared<StepWork>();
-  if (!state.spare.empty()) {
-    work = std::move(state.spare.back());
-    state.spare.pop_back();
-  }
+  if (state.spare.empty()) state.spare.push_back(std::make_shared<StepWork>());
+  const std::shared_ptr<StepWork> work = std::move(state.spare.back());
+  state.spare.pop_back();
   work->asked = std::move(step);
   build_plan(work->asked, *state.log, work->planned);
   const std::uint64_t ticket = state.lane->submit(

@@ -85,6 +85,12 @@ struct RunStep {
   bool count_experts = false;    ///< StepDone::expert_counts is wanted.
   std::vector<KvBlockId> blocks; ///< Block tables of the entries, one after the other.
 
+  std::int64_t tokens() const noexcept {
+    std::int64_t sum = 0;
+    for (const StepEntry& entry : entries)
+      sum += entry.count;
+    return sum;
+  }
   /// @pre one of `entries`
   std::span<const KvBlockId> blocks_of(const StepEntry& entry) const {
     return std::span(blocks).subspan(static_cast<std::size_t>(entry.blocks_first),

@@ -60,8 +60,8 @@ bool has_next_block(const Sequence& sequence, std::int64_t block_tokens) {
 
 std::int64_t blocks_on_their_way(const SequenceTable& table) {
   std::int64_t blocks = 0;
-  for (const auto& [ref, sequence] : table.all())
-    blocks += sequence.doomed ? sequence.blocks.capacity() : 0;
+  for (const Sequence* sequence : table.by_serial())
+    blocks += sequence->doomed ? sequence->blocks.capacity() : 0;
   return blocks;
 }
 

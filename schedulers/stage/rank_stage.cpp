@@ -57,11 +57,10 @@ const RankCounts& RankStage::counts() const noexcept { return state_->counts; }
 Status RankStage::check() const { return state_->table.check(); }
 
 bool RankStage::has_work() const noexcept {
-  for (const auto& [ref, sequence] : state_->table.all()) {
-    if (sequence.decodes()) return true;
-    if (sequence.state == SequenceState::prefilling && !sequence.doomed) return true;
-  }
-  return false;
+  const auto& all = state_->table.by_serial();
+  return std::any_of(all.begin(), all.end(), [](const Sequence* one) {
+    return one->decodes() || (one->state == SequenceState::prefilling && !one->doomed);
+  });
 }
 
 std::int64_t RankStage::sequences() const noexcept {

@@ -116,10 +116,8 @@ RunStep StepComposer::compose(std::uint64_t number, const std::vector<Slice>& sl
   RunStep step{number, {}};
   step.entries.reserve(decision.decodes.size() + decision.slices.size());
   step.blocks.reserve(static_cast<std::size_t>(table.blocks().used()) + step.entries.capacity());
-  std::int64_t tokens = 0;
   const auto add = [&](const RequestRef& ref, std::int64_t count) {
     step.entries.push_back(entry_of(*table.find(ref), count, step, options.block_tokens, table));
-    tokens += count;
   };
   for (const std::uint32_t i : decision.decodes)
     add(answered.question().decodes[i].ref, 1);
@@ -127,7 +125,7 @@ RunStep StepComposer::compose(std::uint64_t number, const std::vector<Slice>& sl
     add(answered.question().slices[share.candidate].ref, share.tokens);
   Record made = slots_->of<StepQuestion>().record(answered);
   made.rank = options.rank;
-  made.value = tokens;
+  made.value = step.tokens();
   effects.add(std::move(made));
   return step;
 }

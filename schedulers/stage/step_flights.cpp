@@ -12,10 +12,7 @@ namespace troupe::sched {
 void StepFlights::launch(const RunStep& step) {
   TROUPE_CHECK(flights_.size() < kStepsMax, "an engine is given two steps at most");
   TROUPE_CHECK(!step.entries.empty(), "a step has work");
-  StepFlight flight{step.step, step.entries, 0};
-  for (const StepEntry& entry : step.entries)
-    flight.tokens += entry.count;
-  flights_.push_back(std::move(flight));
+  flights_.push_back({step.step, step.entries, step.tokens()});
 }
 
 std::optional<StepFlight> StepFlights::retire(std::uint64_t step) {
@@ -48,13 +45,13 @@ OverlapView view_ahead(const StepFlights& flights, const SequenceTable& table,
   view.device_ps = cost.step_ps;
   view.host_ps = multiply_saturated(host_us, kPicosPerMicro);
   view.plans_held = flights.held();
-  for (const auto& [ref, sequence] : table.all()) {
-    const bool decodes = wants_token(sequence);
-    if (!decodes && !wants_slice(sequence)) continue;
+  for (const Sequence* sequence : table.by_serial()) {
+    const bool decodes = wants_token(*sequence);
+    if (!decodes && !wants_slice(*sequence)) continue;
     ++view.sequences;
-    view.arrivals += sequence.last_step == 0 ? 1 : 0;
+    view.arrivals += sequence->last_step == 0 ? 1 : 0;
     if (!decodes) continue; // How much of a prompt comes is not known before the pull.
-    view.device_ps = add_saturated(view.device_ps, cost.decode_load_ps(1, sequence.planned()));
+    view.device_ps = add_saturated(view.device_ps, cost.decode_load_ps(1, sequence->planned()));
   }
   view.blocks_most = blocks_missing(table, options.block_tokens);
   view.blocks_free = table.blocks().free();
