@@ -57,7 +57,7 @@ public:
   }
   template <class... T>
   void value(const std::variant<T...>& given) {
-    std::visit([this](const auto& one) { value(one); }, given);
+    std::visit([this](const auto& one) { this->value(one); }, given);
   }
 
 private:

@@ -61,7 +61,7 @@ struct FieldValue {
 /// Receives the envelope; depth 1 is the line's object.
 class EnvelopeReader : public nlohmann::json::json_sax_t {
 public:
-  EnvelopeReader(const char* begin, const char* const* seen) : begin_(begin), seen_(seen) {}
+  explicit EnvelopeReader(const char* const* seen) : seen_(seen) {}
 
   bool null() override { return scalar("null", {}); }
   bool boolean(bool) override { return scalar("a boolean", {}); }
@@ -152,7 +152,6 @@ private:
     return true;
   }
 
-  const char* begin_;
   const char* const* seen_;
   const char* body_begin_ = nullptr;
   std::int64_t depth_ = 0;
@@ -280,7 +279,7 @@ std::string short_hash(std::string_view kind, std::string_view job_id, std::stri
 BatchLineOutcome parse_batch_line(std::string_view text) {
   BatchLineOutcome outcome;
   const char* seen = text.data();
-  EnvelopeReader reader(text.data(), &seen);
+  EnvelopeReader reader(&seen);
   const CountingIterator begin(text.data(), &seen);
   const CountingIterator end(text.data() + text.size(), nullptr);
   // The JSON reader takes a zero byte for the end of its input.

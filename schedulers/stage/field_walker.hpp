@@ -77,7 +77,7 @@ public:
   template <class... T>
   void walk(const std::variant<T...>& value) {
     (*this)("alternative", value.index());
-    std::visit([this](const auto& one) { walk(one); }, value);
+    std::visit([this](const auto& one) { this->walk(one); }, value);
   }
 
 private:

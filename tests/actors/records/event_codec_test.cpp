@@ -16,6 +16,7 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <limits>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -44,9 +45,10 @@ public:
     if constexpr (std::is_same_v<T, bool>) {
       value = random_.one_in(2);
     } else if constexpr (std::is_enum_v<T>) {
-      const std::uint64_t highest = highest_of<T>();
-      const std::uint64_t bits = static_cast<std::uint64_t>(random_.count(90'000));
-      value = static_cast<T>(bits <= highest ? bits : bits % (highest + 1));
+      constexpr std::uint64_t kHighest = highest_of<T>();
+      auto bits = static_cast<std::uint64_t>(random_.count(90'000));
+      if constexpr (kHighest < std::numeric_limits<std::uint64_t>::max()) bits %= kHighest + 1;
+      value = static_cast<T>(bits);
     } else if constexpr (std::is_integral_v<T>) {
       value = static_cast<T>(random_.count(90'000));
     } else {

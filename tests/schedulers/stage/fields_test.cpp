@@ -6,6 +6,7 @@
 
 #include <gtest/gtest.h>
 
+#include <exception>
 #include <set>
 #include <string>
 #include <type_traits>
@@ -20,7 +21,9 @@ namespace {
 /// Stands for a value of any type.
 struct Anything {
   template <class T>
-  operator T() const; // NOLINT(google-explicit-constructor)
+  operator T() const { // NOLINT(google-explicit-constructor)
+    std::terminate();
+  }
 };
 
 /// Members of an aggregate.
