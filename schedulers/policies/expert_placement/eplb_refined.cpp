@@ -29,20 +29,21 @@ struct Search {
   const std::vector<std::int64_t>& capacity;
   std::int64_t exchanges_max;
   std::int64_t slots;
+  ExpertPool pool = {loads, capacity};
   std::vector<std::vector<std::int32_t>> best = {};
   std::int64_t best_highest = 0;
 
-  void offer(const ExpertPool& pool) {
-    if (pool.twins()) return;
-    if (best.empty() || pool.highest() < best_highest) {
-      best = pool.held();
-      best_highest = pool.highest();
+  void offer(const ExpertPool& filled) {
+    if (filled.twins()) return;
+    if (best.empty() || filled.highest() < best_highest) {
+      best = filled.held();
+      best_highest = filled.highest();
     }
   }
 
   void try_counts(std::span<const std::int64_t> copies) {
-    ExpertPool pool(loads, capacity);
     pool.fill(copies);
+    if (!best.empty() && pool.mean() >= best_highest) return;
     pool.level(exchanges_max);
     offer(pool);
   }

@@ -1,7 +1,5 @@
 #include "schedulers/policies/expert_placement/refine.hpp"
 
-#include "schedulers/policies/expert_placement/lightest_first.hpp"
-
 #include <algorithm>
 #include <cstddef>
 #include <limits>
@@ -40,36 +38,43 @@ void ExpertPool::add(std::size_t gpu, std::int32_t expert) {
 
 void ExpertPool::fill(std::span<const std::int64_t> copies) {
   set_shares(copies);
-  held_.assign(capacity_.size(), {});
+  held_.resize(capacity_.size());
+  for (auto& experts : held_)
+    experts.clear();
   load_.assign(capacity_.size(), 0);
-  std::vector<std::int32_t> items;
+  heaviest_.clear();
   for (std::size_t e = 0; e < copies.size(); ++e)
-    items.insert(items.end(), at(copies[e]), static_cast<std::int32_t>(e));
-  std::stable_sort(items.begin(), items.end(),
-                   [&](std::int32_t a, std::int32_t b) { return share(a) > share(b); });
-  LightestFirst gpus;
+    heaviest_.push_back(static_cast<std::int32_t>(e));
+  std::sort(heaviest_.begin(), heaviest_.end(), [&](std::int32_t a, std::int32_t b) {
+    return share(a) != share(b) ? share(a) > share(b) : a < b;
+  });
+  gpus_.clear();
   for (std::size_t gpu = 0; gpu < held_.size(); ++gpu) {
-    if (capacity_[gpu] > 0) gpus.add(0, gpu);
+    if (capacity_[gpu] > 0) gpus_.add(0, gpu);
   }
-  std::vector<LightestFirst::Bin> passed; // They hold it already.
-  for (const std::int32_t expert : items) {
-    passed.clear();
-    while (!gpus.empty() && holds(gpus.top().index, expert))
-      passed.push_back(gpus.take());
-    if (gpus.empty()) {
-      squeeze(expert);
-      gpus.clear(); // Loads of others changed with it.
-      for (std::size_t gpu = 0; gpu < held_.size(); ++gpu) {
-        if (has_room(gpu)) gpus.add(load_[gpu], gpu);
-      }
-      continue;
+  for (const std::int32_t expert : heaviest_) {
+    for (std::int64_t copy = 0; copy < copies[at(expert)]; ++copy)
+      place(expert);
+  }
+}
+
+void ExpertPool::place(std::int32_t expert) {
+  passed_.clear();
+  while (!gpus_.empty() && holds(gpus_.top().index, expert))
+    passed_.push_back(gpus_.take());
+  if (gpus_.empty()) {
+    squeeze(expert);
+    gpus_.clear(); // Loads of others changed with it.
+    for (std::size_t gpu = 0; gpu < held_.size(); ++gpu) {
+      if (has_room(gpu)) gpus_.add(load_[gpu], gpu);
     }
-    const std::size_t gpu = gpus.take().index;
-    add(gpu, expert);
-    if (has_room(gpu)) gpus.add(load_[gpu], gpu);
-    for (const LightestFirst::Bin& one : passed)
-      gpus.add(one.load, one.index);
+    return;
   }
+  const std::size_t gpu = gpus_.take().index;
+  add(gpu, expert);
+  if (has_room(gpu)) gpus_.add(load_[gpu], gpu);
+  for (const LightestFirst::Bin& one : passed_)
+    gpus_.add(one.load, one.index);
 }
 
 void ExpertPool::squeeze(std::int32_t expert) {
@@ -158,6 +163,11 @@ void ExpertPool::level(std::int64_t rounds_max) {
     load_[best.gpu] += moved;
     std::swap(mine, theirs);
   }
+}
+
+std::int64_t ExpertPool::mean() const {
+  const auto gpus = static_cast<std::int64_t>(load_.size());
+  return (std::accumulate(load_.begin(), load_.end(), std::int64_t{0}) + gpus - 1) / gpus;
 }
 
 std::int64_t ExpertPool::highest() const { return *std::max_element(load_.begin(), load_.end()); }

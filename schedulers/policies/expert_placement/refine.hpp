@@ -4,6 +4,7 @@
 #pragma once
 
 #include "schedulers/model/expert_map.hpp"
+#include "schedulers/policies/expert_placement/lightest_first.hpp"
 
 #include <cstdint>
 #include <span>
@@ -29,6 +30,8 @@ public:
   void level(std::int64_t rounds_max);
 
   std::int64_t highest() const;
+  /// Of the loads, rounded up: `highest` never becomes less.
+  std::int64_t mean() const;
   /// Whether some GPU holds two copies of one expert.
   bool twins() const;
   const std::vector<std::vector<std::int32_t>>& held() const noexcept { return held_; }
@@ -44,6 +47,8 @@ private:
   bool has_room(std::size_t gpu) const;
   bool holds(std::size_t gpu, std::int32_t expert) const;
   void add(std::size_t gpu, std::int32_t expert);
+  /// On the lightest GPU with room that has no copy of it yet.
+  void place(std::int32_t expert);
   /// A GPU for a copy that fits nowhere without a twin: makes room on one by an exchange.
   void squeeze(std::int32_t expert);
   /// The one that leaves the hotter of both lowest; of equal ones the first by GPU, own copy,
@@ -56,6 +61,11 @@ private:
   std::vector<std::vector<std::int32_t>> held_;
   std::vector<std::int64_t> load_;
   std::vector<std::int64_t> share_; ///< [experts] of one copy.
+
+  // Of `fill`; kept, because a search fills thousands of times.
+  std::vector<std::int32_t> heaviest_;
+  LightestFirst gpus_;                     ///< Those with room.
+  std::vector<LightestFirst::Bin> passed_; ///< They hold it already.
 };
 
 } // namespace troupe::sched
