@@ -5,6 +5,7 @@
 #include "schedulers/conformance/suite.hpp"
 #include "schedulers/registry/kept_kinds.hpp"
 #include "schedulers/registry/policy_registry.hpp"
+#include "tests/support/effort.hpp"
 
 #include <gtest/gtest.h>
 
@@ -55,15 +56,21 @@ TEST(ConformanceSuite, EveryBuiltInPolicyOfAKindWithQuestionsPasses) {
   std::printf("seed 1\n");
   PolicyRegistry registry;
   register_builtin_policies(registry);
+  SuiteOptions options;
+  options.questions = test::times(options.questions);
+  options.rounds = test::times(options.rounds);
   int policies = 0;
   for (const std::string& kind : registry.kinds()) {
     if (!keeps_questions(kind)) continue;
     ASSERT_TRUE(has_suite(kind)) << kind;
     for (const std::string& name : registry.names(kind)) {
       SCOPED_TRACE(kind + " " + name);
-      const Ran result = run(kind, [&] {
-        return registry.build(kind, PolicySpec{name, OptionTable{}}, {});
-      });
+      const Ran result = run(
+          kind,
+          [&] {
+            return registry.build(kind, PolicySpec{name, OptionTable{}}, {});
+          },
+          options);
       // Documented: long requests may wait for ever without a bound on waiting.
       EXPECT_EQ(result.failed(), name == "sjf" ? "liveness" : "") << result.details();
       EXPECT_EQ(result.begun.size(), result.findings.size());

@@ -4,6 +4,7 @@
 #include "schedulers/replay/replayer.hpp"
 #include "schedulers/sim/faulty_policies.hpp"
 #include "schedulers/stage/slot_pack.hpp"
+#include "tests/support/effort.hpp"
 #include "tests/support/random_entries.hpp"
 
 #include <gtest/gtest.h>
@@ -14,6 +15,7 @@ namespace troupe::sched {
 namespace {
 
 using test::RandomEntries;
+using test::times;
 
 const std::vector<std::string> kKinds = {"admission", "queue",           "prefill_router",
                                          "handoff",   "decode_balancer", "prefill_chunker",
@@ -130,9 +132,9 @@ TEST(Replay, EveryBuiltInPolicyDecidesTheSameAgain) {
   for (const std::string& kind : kKinds) {
     for (const std::string& policy : registry().names(kind)) {
       SCOPED_TRACE(kind + " " + policy);
-      const auto entries = record(set_of(kind, policy), kind, 400, 7);
+      const auto entries = record(set_of(kind, policy), kind, times(400), 7);
       const ReplayReport report = replay(entries);
-      EXPECT_GT(report.all.decisions, 250);
+      EXPECT_GT(report.all.decisions, times(250));
       EXPECT_EQ(report.all.decisions, asked_in(entries));
       EXPECT_EQ(report.all.equal, report.all.decisions);
       EXPECT_EQ(report.all.different, 0);
@@ -333,7 +335,7 @@ TEST(ReplayOther, TheSameSetNeverDiffers) {
   for (const std::string& kind : kKinds) {
     for (const std::string& policy : registry().names(kind)) {
       SCOPED_TRACE(kind + " " + policy);
-      const auto entries = record(set_of(kind, policy), kind, 200, 6);
+      const auto entries = record(set_of(kind, policy), kind, times(200), 6);
       Replayer replayer(registry(), ReplayOther{set_of(kind, policy, 9)});
       for (const LedgerEntry& entry : entries)
         replayer.feed(entry);

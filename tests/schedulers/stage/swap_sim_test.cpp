@@ -7,6 +7,7 @@
 #include "schedulers/core/rng.hpp"
 #include "schedulers/stage/manager_stage.hpp"
 #include "schedulers/stage/slot_pack.hpp"
+#include "tests/support/effort.hpp"
 #include "tests/support/policy_sets.hpp"
 #include "tests/support/seeds.hpp"
 #include "tests/support/stage_probe.hpp"
@@ -292,9 +293,11 @@ private:
   std::int64_t swaps_ = 0, refused_ = 0, decisions_ = 0;
 };
 
+constexpr std::int64_t kSeeds = test::times(60);
+
 /// Runs the seeds; returns how many swaps were made and refused.
 std::pair<std::int64_t, std::int64_t> run_all(const Network& network) {
-  const test::Seeds seeds = test::seeds_or(1, 60);
+  const test::Seeds seeds = test::seeds_or(1, kSeeds);
   std::cout << "seed " << seeds.first << ".." << seeds.last << "\n";
   std::pair<std::int64_t, std::int64_t> totals{0, 0};
   for (std::uint64_t seed = seeds.first; seed <= seeds.last; ++seed) {
@@ -312,17 +315,17 @@ std::pair<std::int64_t, std::int64_t> run_all(const Network& network) {
 
 TEST(SwapSim, AQuickNetworkWithoutLoss) {
   const auto [made, refused] = run_all({});
-  EXPECT_GT(made, 60 * 10);
-  EXPECT_GT(refused, 60 * 2) << "broken sets, and rollbacks from the compiled-in one";
+  EXPECT_GT(made, kSeeds * 10);
+  EXPECT_GT(refused, kSeeds * 2) << "broken sets, and rollbacks from the compiled-in one";
 }
 
 // Messages overtake each other by up to a second, more than the manager waits before it repeats.
-TEST(SwapSim, ASlowNetworkThatReorders) { EXPECT_GT(run_all({0, 0, kSecond}).first, 60); }
+TEST(SwapSim, ASlowNetworkThatReorders) { EXPECT_GT(run_all({0, 0, kSecond}).first, kSeeds); }
 
-TEST(SwapSim, ANetworkThatRepeats) { EXPECT_GT(run_all({0, 300, kSecond / 2}).first, 60); }
+TEST(SwapSim, ANetworkThatRepeats) { EXPECT_GT(run_all({0, 300, kSecond / 2}).first, kSeeds); }
 
 TEST(SwapSim, ANetworkThatLosesRepeatsAndReorders) {
-  EXPECT_GT(run_all({60, 100, kSecond / 2}).first, 60);
+  EXPECT_GT(run_all({60, 100, kSecond / 2}).first, kSeeds);
 }
 
 } // namespace

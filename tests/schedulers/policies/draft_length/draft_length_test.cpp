@@ -3,6 +3,7 @@
 #include "schedulers/policies/draft_length/all.hpp"
 #include "schedulers/policies/draft_length/by_load.hpp"
 #include "tests/support/draws.hpp"
+#include "tests/support/effort.hpp"
 
 #include <gtest/gtest.h>
 
@@ -133,7 +134,7 @@ TEST(DraftLengthByLoad, OldConfidencesKeepTheDistribution) {
     testing::Draws draws(41, 5);
     ByLoadDrafts policy({});
     std::int64_t a = 0;
-    constexpr int kTrials = 1'000'000;
+    constexpr int kTrials = test::times(1'000'000);
     const std::vector<std::int64_t> certain = {kCertain};
     const std::vector<std::int64_t> likely = {static_cast<std::int64_t>(0.6 * kCertain)};
     const std::vector<std::int64_t> before = {static_cast<std::int64_t>(0.8 * kCertain)};
