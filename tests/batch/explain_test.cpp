@@ -1,5 +1,5 @@
-// A live batch on real threads, with little room and a rank that dies: its ledger, read back from
-// disk, tells every request's story, and every statement is in it.
+// A live batch on real threads, with little room, a rank that dies and a swap of policies: its
+// ledger, read back from disk, tells every request's story, and every statement is in it.
 
 #include "actors/ledger_reader.hpp"
 #include "schedulers/explain/explainer.hpp"
@@ -7,12 +7,15 @@
 #include "tests/schedulers/explain/checks.hpp"
 #include "tests/support/rank_drill.hpp"
 #include "tests/support/rank_groups.hpp"
+#include "tests/support/swapper.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <chrono>
 #include <map>
+#include <thread>
 #include <tuple>
 
 namespace troupe::test {
@@ -20,13 +23,16 @@ namespace {
 
 using namespace sched;
 
+constexpr std::int64_t kNullBytesOfToken = 4;
+
 /// Ranks with room for a few requests each, on null engines.
 app::SystemConfig config() {
   app::SystemConfig config = null_config(1, 2, 1);
   config.model.path = std::string(TROUPE_SOURCE_DIR) + "/examples/models/nano-v4.1";
   for (app::RankGroupConfig& group : config.ranks)
     group.cost_model.null_speed = 0.05;
-  config.kv.memory_bytes = 96 << 10;
+  config.kv.block_tokens = 16;
+  config.kv.memory_bytes = 26 * 16 * kNullBytesOfToken;
   config.kv.reserve_quantile = 0.3;
   config.limits.sequences_max = 4;
   return config;
@@ -62,6 +68,55 @@ std::map<RankId, std::string> names_of(const std::vector<LedgerEntry>& entries) 
   return names;
 }
 
+/// What must be in the ledger for the stories to be of interest.
+struct Troubles {
+  std::int64_t preemptions = 0, ranks_lost = 0, swaps = 0;
+};
+
+Troubles troubles_of(const std::vector<LedgerEntry>& entries) {
+  Troubles out;
+  for (const LedgerEntry& entry : entries) {
+    if (const auto* finish = std::get_if<Finish>(&entry.what))
+      out.preemptions += finish->preemptions;
+    const auto* change = std::get_if<RankChange>(&entry.what);
+    out.ranks_lost += change != nullptr && !change->up ? 1 : 0;
+    const auto* live = std::get_if<SetLive>(&entry.what);
+    out.swaps += live != nullptr && live->how == SwapCause::command ? 1 : 0;
+  }
+  return out;
+}
+
+/// Swaps the policies of a running job when the rank has died.
+class SwapAfterDeath {
+public:
+  explicit SwapAfterDeath(const RankDrill& drill) : drill_(&drill) {}
+  ~SwapAfterDeath() {
+    if (thread_.joinable()) thread_.join();
+  }
+
+  void join_in(LiveOptions& options) {
+    options.on_system = [this, before = options.on_system](app::LocalSystem& system) {
+      if (before) before(system);
+      thread_ = std::thread([this, &system] {
+        for (int ms = 0; ms < 20'000 && !drill_->fired(); ++ms)
+          std::this_thread::sleep_for(std::chrono::milliseconds{1});
+        if (!drill_->fired()) return;
+        Swapper swapper(system.actors().peers->manager);
+        PolicySet set;
+        set.name = "fair";
+        set.kinds["queue"].policy = "weighted_fair";
+        set.kinds["decode_balancer"].policy = "least_count";
+        const SwapEnded ended = swapper.swap(set);
+        EXPECT_TRUE(ended.ok) << ended.reason;
+      });
+    };
+  }
+
+private:
+  const RankDrill* drill_;
+  std::thread thread_;
+};
+
 void check_story(const Story& story, const Finish& finish, const sched::testing::Witness& witness) {
   const std::string of = fmt::format("request {}", raw(finish.request));
   EXPECT_EQ(story.latency_us, finish.end_us - finish.arrival_us) << of;
@@ -78,7 +133,7 @@ void check_story(const Story& story, const Finish& finish, const sched::testing:
 }
 
 TEST(ExplainLive, EveryStoryOfALiveBatchIsInItsLedger) {
-  constexpr int kRequests = 80;
+  constexpr int kRequests = 120;
   DeathPoint point;
   point.name = "decode step";
   point.victim = point.engine = "decode-1";
@@ -88,10 +143,16 @@ TEST(ExplainLive, EveryStoryOfALiveBatchIsInItsLedger) {
   const app::TemporaryFolder folder;
   LiveOptions extra = drill.options();
   extra.ledger_directory = folder.path("ledger");
+  SwapAfterDeath swap(drill);
+  swap.join_in(extra);
   const LiveRun run = run_live(config(), requests(kRequests), extra);
   ASSERT_TRUE(run.state.complete) << run.state.message;
   EXPECT_TRUE(drill.fired());
   std::vector<LedgerEntry> entries = entries_of(folder.path("ledger"));
+  const Troubles troubles = troubles_of(entries);
+  EXPECT_GT(troubles.preemptions, 0);
+  EXPECT_GT(troubles.ranks_lost, 0);
+  EXPECT_EQ(troubles.swaps, 1);
   std::map<RequestId, Finish> finishes;
   std::map<std::string, Story> stories;
   std::int64_t tries = 0;
@@ -115,7 +176,8 @@ TEST(ExplainLive, EveryStoryOfALiveBatchIsInItsLedger) {
   const sched::testing::Witness witness(entries, names_of(entries));
   for (const auto& [request, finish] : finishes)
     check_story(stories[std::to_string(raw(request))], finish, witness);
-  fmt::print("{} entries, {} requests, {} tries\n", entries.size(), finishes.size(), tries);
+  fmt::print("{} entries, {} requests, {} tries, {} preemptions\n", entries.size(), finishes.size(),
+             tries, troubles.preemptions);
   EXPECT_GT(tries, kRequests) << "some were preempted, or on the rank that died";
 }
 

@@ -165,16 +165,23 @@ std::string check_beside(const Witness& witness, const Stretch& stretch, const M
 }
 
 std::string check_others_there(const Witness& witness, const Stretch& stretch, const Match& m) {
-  // The life that the refusing decision saw.
+  // The life that the refusing decision saw, and when: more may happen in the same instant.
   RankRef rank;
+  const Record* refusal = nullptr;
   for (const Record* record : stretch.decisions) {
     if (!is_placement(*record) || record->value != 0) continue;
     for (const RankView& view : views_of(*record)) {
-      if (witness.rank_name(view.rank.rank) == m[2]) rank = view.rank;
+      if (witness.rank_name(view.rank.rank) != m[2]) continue;
+      rank = view.rank;
+      refusal = record;
     }
   }
+  if (refusal == nullptr) return "no decision that left it waiting saw that rank";
+  std::size_t then = 0;
+  while (std::get_if<Record>(&witness.entries()[then].what) != refusal)
+    ++then;
   std::int64_t count = 0;
-  for (const auto& [request, place] : places_at(witness, stretch.first)) {
+  for (const auto& [request, place] : places_at(witness, then)) {
     if (request == stretch.ref.request || place.over) continue;
     count += place.phase != Phase::waits_for_rank && place.rank == rank ? 1 : 0;
   }
