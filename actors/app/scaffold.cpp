@@ -78,7 +78,15 @@ const std::map<std::string, Words>& kinds() {
         {"default", "512"},
         {"minimum", "1"},
         {"maximum", "1000000"},
-        {"meaning", "Most tokens of one slice in a step."}}}};
+        {"meaning", "Most tokens of one slice in a step."}}},
+      {"overlap",
+       {{"class", "Overlap"},
+        {"idea", "Ahead while blocks are free, but not for steps shorter than their planning."},
+        {"option", "host_percent_max"},
+        {"default", "100"},
+        {"minimum", "0"},
+        {"maximum", "10000"},
+        {"meaning", "Planning time at most, in percent of the step's time on the device."}}}};
   return all;
 }
 

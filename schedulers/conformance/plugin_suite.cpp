@@ -92,6 +92,9 @@ Finding stride(const PluginPolicy& policy, const std::string& options, const Sui
   if (kind == BalancerQuestion::kKind) {
     return same_at_any_stride<BalancerQuestion>(policy, options, suite);
   }
+  if (kind == OverlapQuestion::kKind) {
+    return same_at_any_stride<OverlapQuestion>(policy, options, suite);
+  }
   return same_at_any_stride<StepQuestion>(policy, options, suite);
 }
 

@@ -96,6 +96,7 @@ struct LongerCall {
 struct Stretched {
   std::vector<Longer<troupe_request_view>> requests;
   std::vector<Longer<troupe_load_view>> loads;
+  std::vector<Longer<troupe_overlap_view>> overlaps;
   std::vector<LongerArray> arrays;
 
   void lengthen(troupe_array& array) { arrays.emplace_back(array); }
@@ -122,6 +123,11 @@ struct Stretched {
   }
   void lengthen(troupe_handoff_question& question) {
     lengthen(question.request, question.request_size);
+  }
+  void lengthen(troupe_overlap_question& question) {
+    overlaps.emplace_back(*question.view);
+    question.view = overlaps.back().known();
+    question.view_size = overlaps.back().size();
   }
   void lengthen(troupe_step_question& question) {
     lengthen(question.slices);
@@ -199,6 +205,10 @@ const void* table_of(const PluginPolicy& policy) {
   }
   if (kind == "step") {
     return &table<troupe_step, kDecide<troupe_step, troupe_step_question, troupe_step_answer>>();
+  }
+  if (kind == "overlap") {
+    return &table<troupe_overlap,
+                  kDecide<troupe_overlap, troupe_overlap_question, troupe_overlap_answer>>();
   }
   constexpr auto kPack =
       kDecide<troupe_prefill_chunker, troupe_chunker_question, troupe_chunker_answer>;

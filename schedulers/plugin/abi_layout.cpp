@@ -8,6 +8,7 @@
 #include "schedulers/model/reason.hpp"
 #include "schedulers/model/request_view.hpp"
 #include "schedulers/plugin/policy_abi.h"
+#include "schedulers/policy/overlap_policy.hpp"
 #include "schedulers/policy/queue_policy.hpp"
 #include "schedulers/policy/step_policy.hpp"
 
@@ -96,6 +97,18 @@ TROUPE_SAME(OfferedSlice, troupe_slice_view, count);
 TROUPE_SAME_SIZE(DecodeView, troupe_decode_view);
 TROUPE_SAME_PLACE(troupe_decode_view, attempt, RequestRef, attempt);
 TROUPE_SAME(DecodeView, troupe_decode_view, positions);
+
+TROUPE_SAME_SIZE(OverlapView, troupe_overlap_view);
+TROUPE_SAME(OverlapView, troupe_overlap_view, device_ps);
+TROUPE_SAME(OverlapView, troupe_overlap_view, host_ps);
+TROUPE_SAME(OverlapView, troupe_overlap_view, plans_held);
+TROUPE_SAME(OverlapView, troupe_overlap_view, sequences);
+TROUPE_SAME(OverlapView, troupe_overlap_view, constrained);
+TROUPE_SAME(OverlapView, troupe_overlap_view, arrivals);
+TROUPE_SAME(OverlapView, troupe_overlap_view, drafts);
+TROUPE_SAME(OverlapView, troupe_overlap_view, blocks_most);
+TROUPE_SAME(OverlapView, troupe_overlap_view, blocks_free);
+TROUPE_SAME(OverlapView, troupe_overlap_view, blocks_retiring);
 
 TROUPE_SAME_SIZE(Share, troupe_share);
 TROUPE_SAME(Share, troupe_share, candidate);

@@ -84,5 +84,6 @@ PluginKind plugin_chunker_kind();
 PluginKind plugin_admission_kind();
 PluginKind plugin_handoff_kind();
 PluginKind plugin_step_kind();
+PluginKind plugin_overlap_kind();
 
 } // namespace troupe::sched

@@ -16,7 +16,8 @@ const std::map<std::string, PluginKind>& kinds() {
                                                         {"prefill_chunker", plugin_chunker_kind()},
                                                         {"handoff", plugin_handoff_kind()},
                                                         {"decode_balancer", plugin_balancer_kind()},
-                                                        {"step", plugin_step_kind()}};
+                                                        {"step", plugin_step_kind()},
+                                                        {"overlap", plugin_overlap_kind()}};
   return all;
 }
 

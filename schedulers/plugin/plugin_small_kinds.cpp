@@ -1,8 +1,9 @@
-// Loaded admission and handoff policies: one request, one word as the answer.
+// Loaded admission, handoff and overlap policies: a view or two, one word as the answer.
 
 #include "schedulers/plugin/plugin_kinds.hpp"
 #include "schedulers/policy/admission_policy.hpp"
 #include "schedulers/policy/handoff_policy.hpp"
+#include "schedulers/policy/overlap_policy.hpp"
 
 namespace troupe::sched {
 namespace {
@@ -122,9 +123,63 @@ public:
   }
 };
 
+class OverlapInstance final : public PluginInstance {
+public:
+  OverlapInstance(const troupe_policy& policy, std::shared_ptr<const void> library)
+      : PluginInstance(policy, std::move(library)),
+        table_(struct_of_library<troupe_overlap>(policy.table)) {}
+
+  void hold(const OverlapView& view) { view_ = view; }
+
+  Decision<OverlapPlan> answer(PluginSeat& seat) const noexcept {
+    Decision<OverlapPlan> decision;
+    if (!seat.explain(answer_.reason, decision.reason)) return {};
+    if (returned == TROUPE_NONE) return decision;
+    if (answer_.plan_now > 1 || answer_.masks_under_verify > 1) {
+      seat.refuse("the answer has plan_now " + std::to_string(answer_.plan_now) +
+                  " and masks_under_verify " + std::to_string(answer_.masks_under_verify) +
+                  ", expected 0 or 1");
+      return {};
+    }
+    decision.value =
+        OverlapPlan{answer_.plan_now == 1, answer_.arrival_tokens, answer_.masks_under_verify == 1};
+    return decision;
+  }
+
+private:
+  std::int32_t decide(const troupe_call& call) override {
+    troupe_overlap_question question{};
+    question.struct_size = sizeof question;
+    question.view = reinterpret_cast<const troupe_overlap_view*>(&view_);
+    question.view_size = sizeof(troupe_overlap_view);
+    begin_answer(answer_, message);
+    answer_.plan_now = UINT32_MAX;
+    answer_.arrival_tokens = 1;
+    return table_.decide(self(), &question, &call, &answer_);
+  }
+
+  troupe_overlap table_;
+  OverlapView view_;
+  troupe_overlap_answer answer_{};
+};
+
+class LoadedOverlap final : public Loaded<OverlapPolicy> {
+public:
+  using Instance = OverlapInstance;
+  using Loaded::Loaded;
+  Decision<OverlapPlan> plan(const OverlapView& view, const PolicyContext& ctx) noexcept override {
+    if (!seat_.begin()) return {};
+    auto& held = seat_.instance<OverlapInstance>();
+    held.hold(view);
+    if (!seat_.decide(ctx)) return {};
+    return held.answer(seat_);
+  }
+};
+
 } // namespace
 
 PluginKind plugin_admission_kind() { return plugin_kind<LoadedAdmission>(); }
 PluginKind plugin_handoff_kind() { return plugin_kind<LoadedHandoff>(); }
+PluginKind plugin_overlap_kind() { return plugin_kind<LoadedOverlap>(); }
 
 } // namespace troupe::sched

@@ -22,7 +22,8 @@ const std::map<std::string, std::size_t>& table_sizes() {
       {"prefill_chunker", sizeof(troupe_prefill_chunker)},
       {"handoff", sizeof(troupe_handoff)},
       {"decode_balancer", sizeof(troupe_decode_balancer)},
-      {"step", sizeof(troupe_step)}};
+      {"step", sizeof(troupe_step)},
+      {"overlap", sizeof(troupe_overlap)}};
   return sizes;
 }
 

@@ -189,6 +189,20 @@ typedef struct troupe_decode_view {
   int64_t positions; /* Tokens it holds. */
 } troupe_decode_view;
 
+/* A rank at a moment when it could plan a step. */
+typedef struct troupe_overlap_view {
+  int64_t device_ps;       /* Expected time of the step on the device. */
+  int64_t host_ps;         /* Scheduling, preparing and post-processing of one step. */
+  int64_t plans_held;      /* Submitted and not finished: the running one included. */
+  int64_t sequences;       /* That would run in the next step. */
+  int64_t constrained;     /* Of those, with a grammar whose mask needs the tokens to come. */
+  int64_t arrivals;        /* Of those, adopted since the last step. */
+  int64_t drafts;          /* Most drafts of one sequence in one step. */
+  int64_t blocks_most;     /* kv blocks that the step needs if every sequence grows most. */
+  int64_t blocks_free;     /* Free, without those that wait for the running step to retire. */
+  int64_t blocks_retiring; /* Free once the running step has retired. */
+} troupe_overlap_view;
+
 /* n structs, `stride` bytes apart: data is NULL when n is 0. Read it with the accessors below. */
 typedef struct troupe_array {
   const void* data;
@@ -459,6 +473,35 @@ typedef struct troupe_step {
   int32_t (*decide)(void* self, const troupe_step_question* question, const troupe_call* call,
                     troupe_step_answer* answer);
 } troupe_step;
+
+/* EXPERIMENTAL kind "overlap": whether a rank plans its next step while one is computed. */
+
+typedef struct troupe_overlap_question {
+  uint32_t struct_size;
+  uint32_t unused_0;
+  const troupe_overlap_view* view; /* Never NULL. */
+  size_t view_size;                /* Bytes of *view as the host knows it. */
+} troupe_overlap_question;
+
+typedef struct troupe_overlap_answer {
+  uint32_t struct_size;
+  uint32_t reason;
+  /* To set: 1 plans now, 0 waits. With plans_held = 0 it must be 1 when there are sequences; with
+   * a plan held it must be 0 unless blocks_most <= blocks_free. */
+  uint32_t plan_now;
+  uint32_t masks_under_verify; /* 1: masks are built under the running step. */
+  int64_t arrival_tokens;      /* Comes as 1; at most 1 + drafts. */
+  char* message;
+  size_t message_size;
+} troupe_overlap_answer;
+
+typedef struct troupe_overlap {
+  uint32_t struct_size;
+  uint32_t unused_0;
+  /* Always answers: TROUPE_NONE is invalid. */
+  int32_t (*decide)(void* self, const troupe_overlap_question* question, const troupe_call* call,
+                    troupe_overlap_answer* answer);
+} troupe_overlap;
 
 /* -- What a library hands out -- */
 

@@ -150,6 +150,17 @@ Status try_handoff(Policy& policy) {
   return put(policy, question, "one handoff of many");
 }
 
+Status try_overlap(Policy& policy) {
+  OverlapQuestion question;
+  question.context = context_of(1);
+  question.view = {5'000'000'000, 100'000'000, 0, 3, 0, 1, 0, 4, 100, 0};
+  if (auto s = put(policy, question, "an idle rank"); !s.ok()) return s;
+  question.view.plans_held = 1;
+  if (auto s = put(policy, question, "a step that runs"); !s.ok()) return s;
+  question.view.blocks_free = 0;
+  return put(policy, question, "a step that runs, and no free block");
+}
+
 } // namespace
 
 Status try_policy(const std::string& kind, Policy& policy) {
@@ -161,6 +172,7 @@ Status try_policy(const std::string& kind, Policy& policy) {
   if (kind == ChunkerQuestion::kKind) return try_chunker(policy);
   if (kind == StepQuestion::kKind) return try_step(policy);
   if (kind == AdmissionQuestion::kKind) return try_admission(policy);
+  if (kind == OverlapQuestion::kKind) return try_overlap(policy);
   TROUPE_CHECK(kind == HandoffQuestion::kKind, "kinds of a library are checked when it is read");
   return try_handoff(policy);
 }

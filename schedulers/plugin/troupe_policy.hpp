@@ -29,6 +29,7 @@ using RankView = troupe_rank_view;
 using SliceView = troupe_slice_view;
 using DecodeView = troupe_decode_view;
 using LoadView = troupe_load_view;
+using OverlapView = troupe_overlap_view;
 using CostModel = troupe_cost_model;
 
 // -- What a policy is asked with --
@@ -367,6 +368,21 @@ public:
   /// the offered slices into `slices`; returns the reason.
   virtual std::uint32_t compose(const Question& question, const Call& call,
                                 std::vector<std::uint32_t>& decodes, Shares& slices) = 0;
+};
+
+/// Experimental kind: whether a rank plans its next step while one is computed.
+class Overlap : public Policy {
+public:
+  using Table = troupe_overlap;
+  static constexpr const char* kKind = "overlap";
+
+  struct Answer {
+    bool plan_now;
+    std::uint32_t reason;
+    std::int64_t arrival_tokens = 1;
+    bool masks_under_verify = false;
+  };
+  virtual Answer plan(const OverlapView& view, const Call& call) = 0;
 };
 
 } // namespace troupe::sdk

@@ -182,6 +182,18 @@ std::int32_t ask_step(void* self, const troupe_step_question* question, const tr
   });
 }
 
+template <class P>
+std::int32_t ask_overlap(void* self, const troupe_overlap_question* question,
+                         const troupe_call* call, troupe_overlap_answer* answer) noexcept {
+  return guarded(answer, [&] {
+    const auto given = static_cast<P*>(self)->plan(*question->view, Call(*call));
+    answer->plan_now = given.plan_now ? 1 : 0;
+    answer->masks_under_verify = given.masks_under_verify ? 1 : 0;
+    answer->arrival_tokens = given.arrival_tokens;
+    return answered(answer->reason, given.reason);
+  });
+}
+
 // One table a kind; the first argument only chooses the overload.
 
 template <class P>
@@ -211,6 +223,10 @@ constexpr troupe_handoff table(const troupe_handoff*) {
 template <class P>
 constexpr troupe_step table(const troupe_step*) {
   return {sizeof(troupe_step), 0, ask_step<P>};
+}
+template <class P>
+constexpr troupe_overlap table(const troupe_overlap*) {
+  return {sizeof(troupe_overlap), 0, ask_overlap<P>};
 }
 
 template <class P>

@@ -169,7 +169,7 @@ TEST_F(PolicySdk, EveryScaffoldBuildsAgainstAnInstalledSdkAndPasses) {
   std::ofstream list(folder_ / "CMakeLists.txt");
   list << "cmake_minimum_required(VERSION 3.16)\nproject(all LANGUAGES C CXX)\nenable_testing()\n";
   for (const char* kind : {"queue", "prefill_router", "decode_balancer", "prefill_chunker",
-                           "admission", "handoff", "step"}) {
+                           "admission", "handoff", "step", "overlap"}) {
     for (const char* language : {"c", "c++"}) {
       const std::string name =
           std::string("new_") + kind + (language == std::string("c") ? "_c" : "_cpp");
@@ -188,7 +188,7 @@ TEST_F(PolicySdk, EveryScaffoldBuildsAgainstAnInstalledSdkAndPasses) {
   shell("cmake --build " + build + " -j 2");
   // The test of each, and the suite over each.
   shell("ctest --test-dir " + build + " --output-on-failure -j 2");
-  shell("test $(ctest --test-dir " + build + " -N | grep -c 'Test *#') -eq 28");
+  shell("test $(ctest --test-dir " + build + " -N | grep -c 'Test *#') -eq 32");
 }
 
 } // namespace

@@ -179,6 +179,19 @@ TEST(PluginKinds, TheExperimentalOnesAnswer) {
   EXPECT_EQ(composed.value->decodes, (std::vector<std::uint32_t>{0, 1}));
   ASSERT_EQ(composed.value->slices.size(), 1U);
   EXPECT_EQ(composed.value->slices[0].tokens, 48);
+
+  const auto overlap = make("overlap", "one_more");
+  auto& ahead = as<OverlapPolicy>(overlap);
+  OverlapView view;
+  view.sequences = 2;
+  view.blocks_most = 3;
+  EXPECT_TRUE(ahead.plan(view, context.context()).value->plan_now);
+  view.plans_held = 1;
+  EXPECT_FALSE(ahead.plan(view, context.context()).value->plan_now);
+  view.blocks_free = 3;
+  const auto planned = ahead.plan(view, context.context());
+  EXPECT_EQ(*planned.value, (OverlapPlan{true, 1, false}));
+  EXPECT_EQ(planned.reason, Reason::in_order);
 }
 
 TEST(PluginKinds, ALateCallFailsTheNextOnesUntilItReturns) {

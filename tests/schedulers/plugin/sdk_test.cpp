@@ -87,6 +87,13 @@ struct DecodesFirst : Step {
   }
 };
 
+struct PlansAhead : Overlap {
+  Answer plan(const OverlapView& view, const Call&) override {
+    const bool fits = view.plans_held == 0 || view.blocks_most <= view.blocks_free;
+    return {fits, fits ? TROUPE_REASON_IN_ORDER : TROUPE_REASON_HELD_BACK};
+  }
+};
+
 /// Reads views as if nothing were ever added to them.
 struct IgnoresStride : ByWork {
   std::uint32_t order(const Requests& waiting, const Call& call, Order& order) override {
@@ -116,8 +123,9 @@ struct CannotBegin : ByWork {
 TROUPE_PLUGIN("sdk_test", "1.2.3", policy<ByWork>("by_work"), policy<LeastWork>("least"),
               policy<InTurn>("in_turn"), policy<HalfSteps>("half_steps"),
               policy<AdmitsAll>("admits_all"), policy<MovesNow>("moves_now"),
-              policy<DecodesFirst>("decodes_first"), policy<IgnoresStride>("ignores_stride"),
-              policy<Throws>("throws"), policy<CannotBegin>("cannot_begin"));
+              policy<DecodesFirst>("decodes_first"), policy<PlansAhead>("plans_ahead"),
+              policy<IgnoresStride>("ignores_stride"), policy<Throws>("throws"),
+              policy<CannotBegin>("cannot_begin"));
 
 namespace troupe::sched {
 namespace {
@@ -157,13 +165,13 @@ TEST(Sdk, TablesAreAsTheHostWantsThem) {
   ASSERT_NE(plugin, nullptr);
   EXPECT_EQ(troupe_plugin_entry(TROUPE_ABI_MAJOR + 1), nullptr);
   EXPECT_STREQ(plugin->version, "1.2.3");
-  EXPECT_EQ(plugin->n, 10U);
+  EXPECT_EQ(plugin->n, 11U);
 }
 
 TEST(Sdk, APolicyOfEachKindPassesTheSuite) {
   std::printf("seed 1\n");
-  for (const char* name :
-       {"by_work", "least", "in_turn", "half_steps", "admits_all", "moves_now", "decodes_first"}) {
+  for (const char* name : {"by_work", "least", "in_turn", "half_steps", "admits_all", "moves_now",
+                           "decodes_first", "plans_ahead"}) {
     const Ran ran(name);
     EXPECT_EQ(ran.failed(), "") << name;
     EXPECT_TRUE(ran.findings.count("stride") == 1 && ran.findings.count("create_fails") == 1)

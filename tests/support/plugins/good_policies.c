@@ -1,5 +1,5 @@
-/* A library with one small policy of each kind. Built twice: version 1 places on the first rank with
- * room, version 2 on the last one, so that a test sees which build answers. */
+/* A library with one small policy of each kind. Built twice: version 1 places on the first rank
+ * with room, version 2 on the last one, so that a test sees which build answers. */
 
 #include "schedulers/plugin/policy_abi.h"
 
@@ -204,6 +204,17 @@ static int32_t compose(void* self, const troupe_step_question* q, const troupe_c
   return TROUPE_DONE;
 }
 
+/* One step ahead when its blocks are free. */
+static int32_t ahead(void* self, const troupe_overlap_question* q, const troupe_call* call,
+                     troupe_overlap_answer* a) {
+  UNUSED(self);
+  UNUSED(call);
+  a->plan_now = q->view->plans_held == 0 ||
+                (q->view->plans_held == 1 && q->view->blocks_most <= q->view->blocks_free);
+  a->reason = TROUPE_REASON_IN_ORDER;
+  return TROUPE_DONE;
+}
+
 #define ALPHA                                                                                      \
   "{\"type\": \"object\", \"properties\": {\"alpha\": {\"type\": \"integer\", \"default\": 3, "    \
   "\"minimum\": 0, \"maximum\": 10, \"description\": \"Changes what is preferred.\", "             \
@@ -219,6 +230,7 @@ static const troupe_prefill_chunker chunker_table = {sizeof(troupe_prefill_chunk
 static const troupe_admission admission_table = {sizeof(troupe_admission), 0, admit};
 static const troupe_handoff handoff_table = {sizeof(troupe_handoff), 0, hand_over};
 static const troupe_step step_table = {sizeof(troupe_step), 0, compose};
+static const troupe_overlap overlap_table = {sizeof(troupe_overlap), 0, ahead};
 
 #define ROW(kind, name, schema, out, in, table)                                                    \
   { sizeof(troupe_policy), 0, kind, name, schema, create, destroy, out, in, &table }
@@ -233,6 +245,7 @@ static const troupe_policy policies[] = {
     ROW("admission", "shorter_than", ALPHA, NULL, NULL, admission_table),
     ROW("handoff", "two", NULL, NULL, NULL, handoff_table),
     ROW("step", "sequences_first", NULL, NULL, NULL, step_table),
+    ROW("overlap", "one_more", NULL, NULL, NULL, overlap_table),
 };
 
 static const troupe_plugin plugin = {sizeof(troupe_plugin),
