@@ -66,7 +66,8 @@ sched::PolicySet loaded_set(bool lane) {
                                           {"prefill_chunker", "one"},
                                           {"handoff", "two"},
                                           {"decode_balancer", "turns"},
-                                          {"step", "sequences_first"}}) {
+                                          {"step", "sequences_first"},
+                                          {"overlap", "one_more"}}) {
     set.kinds[kind] = {name, OptionTable(kind)};
   }
   set.kinds["admission"].options.set("alpha", {std::int64_t{0}, ""}); // Nobody is refused.
