@@ -83,6 +83,7 @@ public:
   VerifyQuant judge();
 
 private:
+  bool judge_numbers(const std::string& name, const GoldenName& parts, const GoldenTensor& stored);
   bool judge_tensor(const std::string& name, const GoldenName& parts, const GoldenTensor& stored);
   Source source_of(const GoldenName& parts, const GoldenTensor& stored);
   void judge_floats(const std::string& name, const GoldenTensor& stored, const Source& source);
@@ -169,6 +170,23 @@ Source Judge::source_of(const GoldenName& parts, const GoldenTensor& stored) {
       out.picked.push_back(first + i);
   }
   return out;
+}
+
+/// Whether the stored floats are numbers; otherwise the tensor fails. A margin may be infinite:
+/// nothing was left out.
+bool Judge::judge_numbers(const std::string& name, const GoldenName& parts,
+                          const GoldenTensor& stored) {
+  const bool is_margin = parts.leaf.ends_with("margin");
+  const auto is_number = [&](float value) {
+    return is_margin ? !std::isnan(value) : std::isfinite(value);
+  };
+  const auto odd = std::ranges::find_if_not(stored.floats, is_number);
+  if (odd == stored.floats.end()) return true;
+  VerifyTensor tensor{.name = name};
+  fail(tensor, fmt::format("holds {} as number {}, expected finite numbers: the file is damaged",
+                           *odd, odd - stored.floats.begin()));
+  report_.tensors.push_back(tensor);
+  return false;
 }
 
 void Judge::judge_floats(const std::string& name, const GoldenTensor& stored,
@@ -317,6 +335,7 @@ VerifyQuant Judge::judge() {
         parts->leaf == "greedy_agree") {
       continue;
     }
+    if (!of_unbuilt_part(parts->leaf) && !judge_numbers(name, *parts, stored)) continue;
     if (parts->leaf.ends_with("margin") && !of_unbuilt_part(parts->leaf)) {
       report_.tensors.push_back({.name = name, .note = "a bound for other tensors"});
       continue;

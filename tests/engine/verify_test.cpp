@@ -106,6 +106,25 @@ TEST(Verifier, FindsAChangedTensor) {
   }
 }
 
+/// Also where differences are only printed, and in bounds of other tensors.
+TEST(Verifier, FindsNumbersThatAreNone) {
+  const std::filesystem::path source(TROUPE_SOURCE_DIR);
+  auto verifier = Verifier::open({(source / "examples/models/nano-v4.1").string(), "auto", 1});
+  ASSERT_TRUE(verifier.ok());
+  const troupe::test::ScratchFolder folder;
+  for (const char* tensor : {"off.layers.9.attn_out", "off.last_logits", "off.layers.8.topk_margin",
+                             "sim.greedy_margin"}) {
+    std::string bytes = troupe::test::read_file(
+        (source / "tests/vectors/goldens/nano-v4.1/repeat-012.safetensors").string());
+    ASSERT_NE(bytes.find('"' + std::string(tensor) + '"'), std::string::npos) << tensor;
+    std::memset(bytes.data() + data_of(bytes, tensor), 0xFF, 4);
+    troupe::test::write_file(folder / "odd.safetensors", bytes);
+    auto report = verifier->verify_file(folder / "odd.safetensors");
+    ASSERT_TRUE(report.ok()) << report.error().message;
+    EXPECT_FALSE(report->passed()) << tensor;
+  }
+}
+
 class SharedGoldens : public testing::TestWithParam<std::pair<const char*, const char*>> {};
 
 TEST_P(SharedGoldens, Pass) {
