@@ -62,6 +62,12 @@ bool JobWindow::answered(std::int64_t line) {
 
 void JobWindow::written(std::int64_t line) { lines_.erase(line); }
 
+bool JobWindow::awaits_store() const noexcept {
+  return asked_ == 0 && !lines_.empty() &&
+         std::all_of(lines_.begin(), lines_.end(),
+                     [](const auto& item) { return item.second.answered; });
+}
+
 template <class Which>
 std::vector<std::int64_t> JobWindow::send_back(Which which) {
   std::vector<std::int64_t> back;

@@ -66,6 +66,10 @@ public:
   /// True when every line of the input was answered.
   bool complete() const noexcept { return drained() && end_ && !interrupted_ && went_back_ == 0; }
 
+  /// True when every line in the window is answered and none is asked for: only what is being
+  /// written is waited for.
+  bool awaits_store() const noexcept;
+
   bool contains(std::int64_t line) const { return lines_.contains(line); }
   std::int64_t started_requests(std::int64_t line) const;
   std::int64_t in_flight() const noexcept { return static_cast<std::int64_t>(lines_.size()); }

@@ -15,6 +15,7 @@ namespace {
 // Source: "Database File Format" of the SQLite documentation, section 1.3.
 constexpr std::size_t kHeaderBytes = 100;
 constexpr std::string_view kMagic("SQLite format 3\0", 16);
+constexpr std::size_t kWriteFormatAt = 18; // And the read format behind it.
 constexpr std::size_t kUserVersionAt = 60;
 constexpr std::size_t kApplicationIdAt = 68;
 
@@ -38,6 +39,13 @@ Error foreign_journal(const std::string& path) {
   return {ErrorCode::mismatch, path + ": found a file that is no journal of troupe, expected a "
                                       "journal or nothing; move it away, or give the job another "
                                       "output"};
+}
+
+Error damaged_journal(const std::string& path, const std::string& what) {
+  return {ErrorCode::mismatch,
+          path + ": found a damaged journal (" + what +
+              "), expected one that can be read; put back a copy, or move it away together with "
+              "the output and begin anew"};
 }
 
 Error newer_journal(const std::string& path, std::int64_t version) {
@@ -71,7 +79,11 @@ Status check_journal_header(const std::string& path) {
     return foreign_journal(path);
   }
   const std::int64_t version = number_at(header, kUserVersionAt);
-  if (version > kJournalVersion || version < 0) return newer_journal(path, version);
+  const auto is_format = [&](std::size_t at) { return header.at(at) == 1 || header.at(at) == 2; };
+  if (version < 0 || !is_format(kWriteFormatAt) || !is_format(kWriteFormatAt + 1)) {
+    return damaged_journal(path, "its header holds numbers that SQLite never writes");
+  }
+  if (version > kJournalVersion) return newer_journal(path, version);
   return {};
 }
 

@@ -22,6 +22,8 @@ Status check_journal_header(const std::string& path);
 
 /// Refusals that both this and the tables' reader give.
 Error foreign_journal(const std::string& path);
+/// @param what  in words; printable
+Error damaged_journal(const std::string& path, const std::string& what);
 Error newer_journal(const std::string& path, std::int64_t version);
 
 } // namespace troupe::app

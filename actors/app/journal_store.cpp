@@ -183,10 +183,7 @@ struct JournalStore::State {
   /// `what` may be several lines of the library.
   Error damaged(std::string what) const {
     std::replace(what.begin(), what.end(), '\n', ' ');
-    return {ErrorCode::mismatch,
-            path + ": found a damaged journal (" + printable(what, kShownBytes) +
-                "), expected one that can be read; put back a copy, or move it away together with "
-                "the output and begin anew"};
+    return damaged_journal(path, printable(what, kShownBytes));
   }
 
   /// Every page can be read, and the rows tell one story.

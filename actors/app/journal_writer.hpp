@@ -28,7 +28,7 @@ struct JournalWriterState {
   bool closed = false; ///< No line is read any more.
 };
 
-/// Takes ReadLines, Answer, CloseJob from the driver.
+/// Takes ReadLines, Answer, CloseJob from the driver, and Tick: what waits is written at once.
 caf::behavior journal_writer(caf::stateful_actor<JournalWriterState>* self,
                              JournalWriterConfig config);
 

@@ -51,6 +51,23 @@ TEST(JobWindow, ALineIsDoneWhenItsAnswerIsDurable) {
   EXPECT_TRUE(window.complete());
 }
 
+TEST(JobWindow, AwaitsTheStoreWhenNothingElseCanHappen) {
+  JobWindow window(2);
+  EXPECT_FALSE(window.awaits_store()) << "it holds nothing";
+  window.ask();
+  window.delivered(0);
+  EXPECT_TRUE(window.answered(0));
+  EXPECT_FALSE(window.awaits_store()) << "more lines may come";
+  window.delivered(1);
+  window.answered_ask(false);
+  EXPECT_FALSE(window.awaits_store()) << "line 1 has no answer yet";
+  EXPECT_TRUE(window.answered(1));
+  EXPECT_TRUE(window.awaits_store()) << "and there is no room to ask for more";
+  window.written(0);
+  window.written(1);
+  EXPECT_FALSE(window.awaits_store());
+}
+
 TEST(JobWindow, InterruptSendsBackWhatHasNoToken) {
   JobWindow window(3);
   window.ask();

@@ -143,6 +143,15 @@ TEST(BadJournal, OtherOwnersAndVersions) {
   changed[kUserVersionAt + 3] = 2;
   job.put(changed);
   expect_refused(job, {"version 2", "written by a newer troupe", "expected at most 1"});
+  changed = sound;
+  changed[18] = 9; // SQLite would open it for reading only, and speak of permissions.
+  job.put(changed);
+  expect_refused(job, {"damaged journal", "put back a copy"});
+  changed = sound;
+  changed[kUserVersionAt] = '\xFF';
+  job.put(changed);
+  expect_refused(job, {"damaged journal"});
+  changed = sound;
   changed[kUserVersionAt] = '\x7F';
   job.put(changed);
   expect_refused(job, {"written by a newer troupe"});
