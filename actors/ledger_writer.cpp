@@ -13,6 +13,7 @@
 #include <deque>
 #include <fcntl.h>
 #include <filesystem>
+#include <sys/file.h>
 #include <unistd.h>
 #include <utility>
 
@@ -57,7 +58,21 @@ struct LedgerWriter::State {
   std::vector<sched::SetLive> coming; ///< In the buffer.
   LedgerEncoder encoder;
 
-  ~State() { close_file(); }
+  int lock = -1; ///< The folder, so that no other process writes into it.
+
+  ~State() {
+    close_file();
+    if (lock >= 0) ::close(lock);
+  }
+
+  Status take_folder() {
+    lock = ::open(folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    // Where folders cannot be locked, nobody is kept out.
+    if (lock < 0 || ::flock(lock, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return {};
+    return {ErrorCode::busy, folder +
+                                 ": another process writes its ledger there; give each job its own "
+                                 "ledger.directory"};
+  }
 
   void close_file() {
     if (file >= 0) ::close(file);
@@ -164,6 +179,7 @@ Result<LedgerWriter> LedgerWriter::open(const std::string& folder, std::int64_t 
   }
   auto state = std::make_unique<State>();
   state->folder = folder;
+  if (Status taken = state->take_folder(); !taken.ok()) return taken.error();
   state->size_max = size_max_bytes;
   state->segment_max = std::max<std::int64_t>(size_max_bytes / kSegments, 1);
   const auto numbers = segment_numbers(folder);

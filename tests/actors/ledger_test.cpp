@@ -313,6 +313,18 @@ TEST(LedgerQueue, ItsBytesAreBoundedToo) {
   EXPECT_EQ((*ledger)->lost() + (*ledger)->records(), 150);
 }
 
+TEST(Ledger, AFolderHasOneWriterAtATime) {
+  const Folder folder;
+  auto first = Ledger::open(folder.path.string(), 1 << 20);
+  ASSERT_TRUE(first.ok());
+  const auto second = Ledger::open(folder.path.string(), 1 << 20);
+  ASSERT_FALSE(second.ok());
+  EXPECT_EQ(second.error().code, ErrorCode::busy);
+  EXPECT_NE(second.error().message.find("ledger.directory"), std::string::npos);
+  first->reset();
+  EXPECT_TRUE(Ledger::open(folder.path.string(), 1 << 20).ok());
+}
+
 TEST(Ledger, AnUnwritableFolderIsAnError) {
   auto ledger = Ledger::open("/proc/troupe-ledger", 1 << 20);
   ASSERT_FALSE(ledger.ok());

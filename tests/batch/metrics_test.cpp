@@ -327,9 +327,15 @@ TEST(Metrics, MayNotBeAFileOfTheJob) {
   job.use_null_device();
   job.write_input(BatchFolder::completions(3));
   std::filesystem::create_hard_link(job.files.path("in.jsonl"), job.files.path("link"));
-  for (const char* name :
-       {"in.jsonl", "out.jsonl", "out.errors.jsonl", "out.jsonl.journal", "./link", "s.json"}) {
+  for (const char* name : {"in.jsonl", "out.jsonl", "out.errors.jsonl", "out.jsonl.journal",
+                           "./link", "s.json", "out.jsonl.journal-journal", "out.jsonl.journal-wal",
+                           "out.jsonl.ledger", "out.jsonl.sock"}) {
     const ProcessEnd end = job.run({"--metrics", name, "--summary", "s.json"});
+    EXPECT_EQ(end.code, 2) << name << end.err;
+    EXPECT_NE(end.err.find("would be the same file"), std::string::npos) << end.err;
+  }
+  for (const char* name : {"out.jsonl.journal-journal", "out.jsonl.ledger"}) {
+    const ProcessEnd end = job.run({"--errors", name});
     EXPECT_EQ(end.code, 2) << name << end.err;
     EXPECT_NE(end.err.find("would be the same file"), std::string::npos) << end.err;
   }
