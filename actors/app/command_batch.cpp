@@ -1,6 +1,7 @@
 // `troupe batch`: an offline job from file to file through the actors.
 
 #include "actors/app/commands.hpp"
+#include "actors/app/exit_guard.hpp"
 #include "actors/app/job_control.hpp"
 #include "actors/app/job_paths.hpp"
 #include "actors/app/job_setup.hpp"
@@ -226,9 +227,12 @@ int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& p
     board->publish(top_of(state), steady_us());
     std::fputs(progress.update(progress_of(state, total), steady_us()).c_str(), stderr);
   };
-  while (system.receive(on_state, [](const actors::Piece&) {})) {
-    interrupter.poll();
-    metrics.poll(system, last);
+  {
+    const ExitGuard guard;
+    while (system.receive(on_state, [](const actors::Piece&) {})) {
+      interrupter.poll();
+      metrics.poll(system, last);
+    }
   }
   std::fputs(progress.clear().c_str(), stderr);
   control.reset();

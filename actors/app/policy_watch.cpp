@@ -98,7 +98,9 @@ private:
     if (!outcome.ok()) {
       const std::string errors = error_lines(outcome.errors);
       if (errors != said_) {
-        spdlog::warn("the policy file changed and is not taken, the live set stays:\n{}", errors);
+        spdlog::warn("the policy file changed and is not taken, the live set stays");
+        for (const ConfigError& error : outcome.errors)
+          spdlog::warn("{}", error_lines({error}));
       }
       said_ = errors;
       return;

@@ -53,8 +53,8 @@ void explain_termination() noexcept { std::set_terminate(end_with_message); }
 void open_standard_streams() noexcept {
   // open() gives the lowest free number, so that one pass closes all gaps.
   for (int fd = 0; fd <= 2; ++fd) {
-    // A standard input that is closed can then be told from an empty one.
-    const int mode = fd == 0 ? O_WRONLY : O_RDWR;
+    // Reading standard input and writing standard output then fail, as they would without this.
+    const int mode = fd == 0 ? O_WRONLY : fd == 1 ? O_RDONLY : O_RDWR;
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", mode) < 0) std::_Exit(kExitFailed);
   }
 }

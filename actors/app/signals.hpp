@@ -6,7 +6,8 @@
 namespace troupe::app {
 
 /// Opens /dev/null for each of the descriptors 0, 1 and 2 that is closed: otherwise the next file
-/// would get its number, and messages would be written into it. Reading descriptor 0 then fails.
+/// would get its number, and messages would be written into it. Reading descriptor 0 and
+/// writing descriptor 1 then fail.
 /// Call first.
 void open_standard_streams() noexcept;
 

@@ -22,9 +22,9 @@ Result<Arena> Arena::create(const KvLayout& layout, std::int64_t slots, std::int
   void* base = ::mmap(nullptr, arena.bytes_, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (base == MAP_FAILED) {
-    return {ErrorCode::no_room,
+    return {ErrorCode::io_error,
             fmt::format("cannot map {} bytes for {} state slots and {} kv blocks: {}; lower "
-                        "kv.memory",
+                        "kv.memory, or raise the limit of memory (ulimit -v)",
                         arena.bytes_, slots, blocks, std::strerror(errno))};
   }
   arena.base_ = static_cast<std::byte*>(base);

@@ -111,6 +111,7 @@ static int32_t misbehave(instance* one, troupe_placement_answer* a) {
   }
   if (strcmp(one->mode, "crashes") == 0) crash();
   if (strcmp(one->mode, "hangs") == 0) hang();
+  if (strcmp(one->mode, "exits") == 0) exit(0);
   if (strcmp(one->mode, "sleeps") == 0) sleep_ms(one->sleep_ms);
   return -1000;
 }
