@@ -7,6 +7,8 @@
 #include <cstring>
 #include <exception>
 #include <fcntl.h>
+#include <string_view>
+#include <sys/resource.h>
 #include <unistd.h>
 
 namespace troupe::app {
@@ -57,6 +59,18 @@ void open_standard_streams() noexcept {
     const int mode = fd == 0 ? O_WRONLY : fd == 1 ? O_RDONLY : O_RDWR;
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", mode) < 0) std::_Exit(kExitFailed);
   }
+}
+
+void explain_aborts() noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  std::signal(SIGABRT, [](int) {
+    constexpr std::string_view kText =
+        "troupe: a library ended the process, most likely for want of memory (ulimit -v); what was "
+        "committed is safe; raise the limit, and the same command goes on\n";
+    if (::write(STDERR_FILENO, kText.data(), kText.size()) < 0) std::_Exit(kExitFailed);
+    std::_Exit(kExitFailed);
+  });
 }
 
 void ignore_write_signals() noexcept {

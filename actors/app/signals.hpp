@@ -11,6 +11,10 @@ namespace troupe::app {
 /// Call first.
 void open_standard_streams() noexcept;
 
+/// Under a limit of the address space an abort is a failure with a message: the C library ends a
+/// process itself when it has no room for a thread's destructors. Without one, aborts leave cores.
+void explain_aborts() noexcept;
+
 /// A reader that goes away, or a file that reaches its limit, ends a write with an error and not
 /// the process.
 void ignore_write_signals() noexcept;

@@ -590,6 +590,7 @@ int troupe_main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   troupe::app::open_standard_streams();
+  troupe::app::explain_aborts();
   troupe::actors::look_at_library(argc, argv);
   const int exit_code = troupe::app::troupe_main(argc, argv);
   // A thread that hangs in an engine may still look at static objects.
