@@ -1,7 +1,6 @@
 // `troupe batch`: an offline job from file to file through the actors.
 
 #include "actors/app/commands.hpp"
-#include "actors/app/exit_guard.hpp"
 #include "actors/app/job_control.hpp"
 #include "actors/app/job_paths.hpp"
 #include "actors/app/job_setup.hpp"

@@ -2,12 +2,13 @@
 
 #include "actors/app/commands.hpp"
 
+#include <array>
+#include <atomic>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
 #include <exception>
 #include <fcntl.h>
-#include <string_view>
 #include <sys/resource.h>
 #include <unistd.h>
 
@@ -34,6 +35,11 @@ void say(const char* text) noexcept {
   if (::write(STDERR_FILENO, text, std::strlen(text)) < 0) std::_Exit(kExitFailed);
 }
 
+[[noreturn]] void end_saying(const char* text) noexcept {
+  say(text);
+  std::_Exit(kExitFailed);
+}
+
 [[noreturn]] void end_with_message() noexcept {
   say("troupe: ended by an error that nothing caught: ");
   try {
@@ -44,8 +50,19 @@ void say(const char* text) noexcept {
   } catch (...) {
     say("unknown");
   }
-  say("; most often memory or threads ran out (ulimit -v, ulimit -u); the same command goes on\n");
-  std::_Exit(kExitFailed);
+  end_saying("; most often memory or threads ran out (ulimit -v, ulimit -u); the same command goes "
+             "on\n");
+}
+
+/// Of a job that is not done. Other threads still run, and what they use is not destroyed: exit()
+/// goes no further than this.
+std::atomic<bool> exit_is_guarded{false};
+
+void end_guarded() {
+  if (!exit_is_guarded) return;
+  end_saying("troupe: somebody in the process called exit(), a loaded policy library most likely; "
+             "the job stopped, its finished lines are safe; without that library the same command "
+             "goes on\n");
 }
 
 } // namespace
@@ -54,9 +71,10 @@ void explain_termination() noexcept { std::set_terminate(end_with_message); }
 
 void open_standard_streams() noexcept {
   // open() gives the lowest free number, so that one pass closes all gaps.
+  // Reading standard input and writing standard output then fail, as they would without this.
+  constexpr std::array<int, 3> kModes = {O_WRONLY, O_RDONLY, O_RDWR};
   for (int fd = 0; fd <= 2; ++fd) {
-    // Reading standard input and writing standard output then fail, as they would without this.
-    const int mode = fd == 0 ? O_WRONLY : fd == 1 ? O_RDONLY : O_RDWR;
+    const int mode = kModes.at(static_cast<std::size_t>(fd));
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", mode) < 0) std::_Exit(kExitFailed);
   }
 }
@@ -65,13 +83,17 @@ void explain_aborts() noexcept {
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
   std::signal(SIGABRT, [](int) {
-    constexpr std::string_view kText =
-        "troupe: a library ended the process, most likely for want of memory (ulimit -v); what was "
-        "committed is safe; raise the limit, and the same command goes on\n";
-    if (::write(STDERR_FILENO, kText.data(), kText.size()) < 0) std::_Exit(kExitFailed);
-    std::_Exit(kExitFailed);
+    end_saying("troupe: a library ended the process, most likely for want of memory (ulimit -v); "
+               "what was committed is safe; raise the limit, and the same command goes on\n");
   });
 }
+
+ExitGuard::ExitGuard() noexcept {
+  static const bool is_registered = std::atexit(end_guarded) == 0;
+  exit_is_guarded = is_registered;
+}
+
+ExitGuard::~ExitGuard() { exit_is_guarded = false; }
 
 void ignore_write_signals() noexcept {
   std::signal(SIGPIPE, SIG_IGN);

@@ -1,19 +1,29 @@
-// What the surroundings do to a process: signals as a counter that the main loop looks at, and
-// standard streams that nobody opened.
+// What the surroundings do to a process: signals as a counter that the main loop looks at,
+// standard streams that nobody opened, and ends that nobody asked for.
 
 #pragma once
 
 namespace troupe::app {
 
 /// Opens /dev/null for each of the descriptors 0, 1 and 2 that is closed: otherwise the next file
-/// would get its number, and messages would be written into it. Reading descriptor 0 and
-/// writing descriptor 1 then fail.
-/// Call first.
+/// would get its number, and messages would be written into it. Reading descriptor 0 and writing
+/// descriptor 1 then fail. Call first.
 void open_standard_streams() noexcept;
 
 /// Under a limit of the address space an abort is a failure with a message: the C library ends a
 /// process itself when it has no room for a thread's destructors. Without one, aborts leave cores.
 void explain_aborts() noexcept;
+
+/// While it lives, exit() by whoever calls it ends the process with exit code 1 and a message: a
+/// library must not make an unfinished job look finished. One that calls _exit() cannot be caught.
+/// Thread: any; one at a time.
+class ExitGuard {
+public:
+  ExitGuard() noexcept;
+  ~ExitGuard();
+  ExitGuard(const ExitGuard&) = delete;
+  ExitGuard& operator=(const ExitGuard&) = delete;
+};
 
 /// A reader that goes away, or a file that reaches its limit, ends a write with an error and not
 /// the process.
