@@ -398,9 +398,13 @@ Status check_writable_path(const std::string& path, const char* what) {
 }
 
 /// SQLite opens these beside a journal without looking what they are, and would wait for a pipe.
+/// SQLite's files beside its database.
+std::vector<std::string> files_beside(const std::string& journal) {
+  return {journal + "-journal", journal + "-wal", journal + "-shm"};
+}
+
 Status check_side_files(const std::string& journal) {
-  for (const char* ending : {"-journal", "-wal", "-shm"}) {
-    const std::string path = journal + ending;
+  for (const std::string& path : files_beside(journal)) {
     struct stat facts {};
     if (::stat(path.c_str(), &facts) != 0 || S_ISREG(facts.st_mode)) continue;
     return {ErrorCode::bad_argument,
@@ -443,6 +447,15 @@ BatchPaths batch_paths(const std::string& input, const std::string& output,
   return paths;
 }
 
+std::vector<NamedPath> side_files(const BatchPaths& paths) {
+  std::vector<NamedPath> files = {{paths.output + ".ledger", "ledger folder"},
+                                  {paths.output + ".sock", "control socket"}};
+  if (paths.journal.empty()) return files;
+  for (const std::string& path : files_beside(paths.journal))
+    files.push_back({path, "journal's own side file"});
+  return files;
+}
+
 Status check_batch_paths(const BatchPaths& paths) {
   if (paths.output == "-" || paths.errors == "-") {
     return {ErrorCode::bad_argument, "-: results go to files with a journal beside them, not to "
@@ -454,30 +467,27 @@ Status check_batch_paths(const BatchPaths& paths) {
       return input.status();
     }
   }
-  struct Named {
-    const std::string* path;
-    const char* what;
-  };
-  std::vector<Named> files;
+  std::vector<NamedPath> files = side_files(paths);
   if (paths.input != "-") {
-    files.push_back({&paths.input, "input"});
+    files.push_back({paths.input, "input"});
   }
-  for (const Named& file : {Named{&paths.output, "output"}, Named{&paths.errors, "errors"},
-                            Named{&paths.journal, "journal"}}) {
-    if (file.path == &paths.journal && paths.journal.empty()) {
+  for (const NamedPath& file :
+       {NamedPath{paths.output, "output"}, NamedPath{paths.errors, "errors"},
+        NamedPath{paths.journal, "journal"}}) {
+    if (file.path.empty()) {
       continue;
     }
-    if (Status status = check_writable_path(*file.path, file.what); !status) {
+    if (Status status = check_writable_path(file.path, file.what.c_str()); !status) {
       return status;
     }
-    for (const Named& other : files) {
-      if (!is_same_file(*file.path, *other.path)) {
+    for (const NamedPath& other : files) {
+      if (!is_same_file(file.path, other.path)) {
         continue;
       }
-      return {ErrorCode::bad_argument, *file.path + ": the " + file.what +
+      return {ErrorCode::bad_argument, file.path + ": the " + file.what +
                                            " would be the same file "
                                            "as the " +
-                                           other.what + " (" + *other.path +
+                                           other.what + " (" + other.path +
                                            "); give each its own path"};
     }
     files.push_back(file);

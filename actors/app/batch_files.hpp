@@ -119,8 +119,18 @@ std::string folder_of(const std::string& path);
 /// True when both paths name one file: by inode, or, while it does not exist, by its full name.
 bool is_same_file(const std::string& left, const std::string& right);
 
+/// A path with the word for it in messages.
+struct NamedPath {
+  std::string path;
+  std::string what;
+};
+
+/// What the job and its journal make beside the results, where the configuration says nothing else.
+std::vector<NamedPath> side_files(const BatchPaths& paths);
+
 /// Refuses paths that cannot work, before anything is opened or made: a missing input, an output
-/// that is no regular file or whose folder is missing, two of them being one file, by link too.
+/// that is no regular file or whose folder is missing, two of them being one file, by link too, or
+/// one being a side file.
 Status check_batch_paths(const BatchPaths& paths);
 
 } // namespace troupe::app

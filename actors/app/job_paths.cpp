@@ -21,16 +21,6 @@ Status same_file(const NamedPath& written, const NamedPath& other) {
                                                written.path, written.what, other.what, other.path)};
 }
 
-/// What SQLite and the job itself make beside the results, unless the configuration says where.
-std::vector<NamedPath> side_files(const BatchPaths& paths) {
-  std::vector<NamedPath> files = {{paths.output + ".ledger", "ledger folder"},
-                                  {paths.output + ".sock", "control socket"}};
-  if (paths.journal.empty()) return files;
-  for (const char* end : {"-journal", "-wal", "-shm"})
-    files.push_back({paths.journal + end, "journal's own side file"});
-  return files;
-}
-
 /// One that is wanted against files that exist already or will be made.
 Status check_report(const NamedPath& report, const std::vector<NamedPath>& others) {
   for (const NamedPath& other : others) {
@@ -59,14 +49,11 @@ std::vector<NamedPath> model_files(const std::string& folder) {
 }
 
 Status check_reports(const ReportPaths& reports, const BatchPaths& paths) {
-  std::vector<NamedPath> files = {{paths.input == "-" ? "" : paths.input, "input"},
-                                  {paths.output, "output"},
-                                  {paths.errors, "errors"},
-                                  {paths.journal, "journal"}};
-  for (const NamedPath& side : side_files(paths)) {
-    if (is_same_file(paths.errors, side.path)) return same_file({paths.errors, "errors"}, side);
-    files.push_back(side);
-  }
+  std::vector<NamedPath> files = side_files(paths);
+  files.insert(files.end(), {{paths.input == "-" ? "" : paths.input, "input"},
+                             {paths.output, "output"},
+                             {paths.errors, "errors"},
+                             {paths.journal, "journal"}});
   for (const NamedPath& report :
        {NamedPath{reports.summary, "summary"}, NamedPath{reports.metrics, "metrics"}}) {
     if (report.path.empty()) continue;

@@ -10,12 +10,6 @@
 
 namespace troupe::app {
 
-/// A path with the word for it in messages.
-struct NamedPath {
-  std::string path;
-  std::string what;
-};
-
 /// The files of a checkpoint folder that a job reads: the JSON files it knows and all shards.
 std::vector<NamedPath> model_files(const std::string& folder);
 
