@@ -3,6 +3,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
+#include <tuple>
 #include <vector>
 
 namespace troupe::sched::conformance {
@@ -94,16 +95,17 @@ struct LongerCall {
 // Lengthens what the questions of each kind point to, and keeps it alive.
 
 struct Stretched {
-  std::vector<Longer<troupe_request_view>> requests;
-  std::vector<Longer<troupe_load_view>> loads;
-  std::vector<Longer<troupe_overlap_view>> overlaps;
+  std::tuple<std::vector<Longer<troupe_request_view>>, std::vector<Longer<troupe_load_view>>,
+             std::vector<Longer<troupe_overlap_view>>>
+      views;
   std::vector<LongerArray> arrays;
 
   void lengthen(troupe_array& array) { arrays.emplace_back(array); }
-  void lengthen(const troupe_request_view*& request, std::size_t& size) {
-    requests.emplace_back(*request);
-    request = requests.back().known();
-    size = requests.back().size();
+  template <class View>
+  void lengthen(const View*& view, std::size_t& size) {
+    auto& longer = std::get<std::vector<Longer<View>>>(views).emplace_back(*view);
+    view = longer.known();
+    size = longer.size();
   }
   void lengthen(troupe_queue_question& question) { lengthen(question.waiting); }
   void lengthen(troupe_router_question& question) {
@@ -117,18 +119,12 @@ struct Stretched {
   void lengthen(troupe_chunker_question& question) { lengthen(question.requests); }
   void lengthen(troupe_admission_question& question) {
     lengthen(question.request, question.request_size);
-    loads.emplace_back(*question.load);
-    question.load = loads.back().known();
-    question.load_size = loads.back().size();
+    lengthen(question.load, question.load_size);
   }
   void lengthen(troupe_handoff_question& question) {
     lengthen(question.request, question.request_size);
   }
-  void lengthen(troupe_overlap_question& question) {
-    overlaps.emplace_back(*question.view);
-    question.view = overlaps.back().known();
-    question.view_size = overlaps.back().size();
-  }
+  void lengthen(troupe_overlap_question& question) { lengthen(question.view, question.view_size); }
   void lengthen(troupe_step_question& question) {
     lengthen(question.slices);
     lengthen(question.decodes);

@@ -26,6 +26,17 @@ public:
   const PluginCounts& counts() const noexcept override { return seat_.counts(); }
 
 protected:
+  /// Hands the question to the library's instance and asks it; no value when that fails.
+  template <class Instance, class... Question>
+  auto ask(const PolicyContext& ctx, const Question&... question) noexcept
+      -> decltype(std::declval<Instance&>().answer(std::declval<PluginSeat&>())) {
+    if (!seat_.begin()) return {};
+    auto& held = seat_.template instance<Instance>();
+    held.hold(question...);
+    if (!seat_.decide(ctx)) return {};
+    return held.answer(seat_);
+  }
+
   mutable PluginSeat seat_; ///< A call changes buffers, also that of a question without effect.
 };
 

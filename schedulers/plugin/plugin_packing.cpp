@@ -83,11 +83,7 @@ public:
 
   Decision<Slices> pack(const PackQuery& query, std::span<const RequestView> requests,
                         const PolicyContext& ctx) noexcept override {
-    if (!seat_.begin()) return {};
-    auto& held = seat_.instance<ChunkerInstance>();
-    held.hold(query, requests, seat_.copies());
-    if (!seat_.decide(ctx)) return {};
-    return held.answer(seat_);
+    return ask<ChunkerInstance>(ctx, query, requests, seat_.copies());
   }
 
   std::int64_t step_budget_ps(const CostModel& model,
@@ -178,11 +174,7 @@ public:
   using Loaded::Loaded;
   Decision<StepDecision> compose(const StepQuery& query,
                                  const PolicyContext& ctx) noexcept override {
-    if (!seat_.begin()) return {};
-    auto& held = seat_.instance<StepInstance>();
-    held.hold(query, seat_.copies());
-    if (!seat_.decide(ctx)) return {};
-    return held.answer(seat_);
+    return ask<StepInstance>(ctx, query, seat_.copies());
   }
 };
 

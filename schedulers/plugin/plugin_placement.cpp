@@ -95,22 +95,13 @@ private:
   troupe_decode_balancer table_;
 };
 
-Decision<Placement> placed(PluginSeat& seat, const PlacementQuery& query,
-                           std::span<const RankView> ranks, const PolicyContext& ctx) noexcept {
-  if (!seat.begin()) return {};
-  auto& held = seat.instance<PlacementInstance>();
-  held.hold(query, ranks, seat.copies());
-  if (!seat.decide(ctx)) return {};
-  return held.answer(seat);
-}
-
 class LoadedRouter final : public Loaded<PrefillRouter> {
 public:
   using Instance = RouterInstance;
   using Loaded::Loaded;
   Decision<Placement> route(const PlacementQuery& query, std::span<const RankView> ranks,
                             const PolicyContext& ctx) noexcept override {
-    return placed(seat_, query, ranks, ctx);
+    return ask<PlacementInstance>(ctx, query, ranks, seat_.copies());
   }
 };
 
@@ -120,7 +111,7 @@ public:
   using Loaded::Loaded;
   Decision<Placement> place(const PlacementQuery& query, std::span<const RankView> ranks,
                             const PolicyContext& ctx) noexcept override {
-    return placed(seat_, query, ranks, ctx);
+    return ask<PlacementInstance>(ctx, query, ranks, seat_.copies());
   }
 };
 

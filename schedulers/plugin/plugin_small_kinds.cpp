@@ -57,11 +57,7 @@ public:
   using Loaded::Loaded;
   Decision<Admission> admit(const RequestView& request, const LoadView& load,
                             const PolicyContext& ctx) noexcept override {
-    if (!seat_.begin()) return {};
-    auto& held = seat_.instance<AdmissionInstance>();
-    held.hold(request, load);
-    if (!seat_.decide(ctx)) return {};
-    return held.answer(seat_);
+    return ask<AdmissionInstance>(ctx, request, load);
   }
 };
 
@@ -115,11 +111,7 @@ public:
   using Loaded::Loaded;
   Decision<HandoffPlan> plan(const HandoffQuery& query,
                              const PolicyContext& ctx) noexcept override {
-    if (!seat_.begin()) return {};
-    auto& held = seat_.instance<HandoffInstance>();
-    held.hold(query);
-    if (!seat_.decide(ctx)) return {};
-    return held.answer(seat_);
+    return ask<HandoffInstance>(ctx, query);
   }
 };
 
@@ -168,11 +160,7 @@ public:
   using Instance = OverlapInstance;
   using Loaded::Loaded;
   Decision<OverlapPlan> plan(const OverlapView& view, const PolicyContext& ctx) noexcept override {
-    if (!seat_.begin()) return {};
-    auto& held = seat_.instance<OverlapInstance>();
-    held.hold(view);
-    if (!seat_.decide(ctx)) return {};
-    return held.answer(seat_);
+    return ask<OverlapInstance>(ctx, view);
   }
 };
 
