@@ -5,9 +5,7 @@
 #include "schedulers/explain/explainer.hpp"
 #include "tests/actors/app/temporary_folder.hpp"
 #include "tests/schedulers/explain/checks.hpp"
-#include "tests/support/rank_drill.hpp"
-#include "tests/support/rank_groups.hpp"
-#include "tests/support/swapper.hpp"
+#include "tests/support/disturbed_job.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -22,33 +20,6 @@ namespace troupe::test {
 namespace {
 
 using namespace sched;
-
-constexpr std::int64_t kNullBytesOfToken = 4;
-
-/// Ranks with room for a few requests each, on null engines.
-app::SystemConfig config() {
-  app::SystemConfig config = null_config(1, 2, 1);
-  config.model.path = std::string(TROUPE_SOURCE_DIR) + "/examples/models/nano-v4.1";
-  for (app::RankGroupConfig& group : config.ranks)
-    group.cost_model.null_speed = 0.05;
-  config.kv.block_tokens = 16;
-  config.kv.memory_bytes = 26 * 16 * kNullBytesOfToken;
-  config.kv.reserve_quantile = 0.3;
-  config.limits.sequences_max = 4;
-  return config;
-}
-
-/// The first answers are short, those after them get longer than is then expected of their class.
-std::vector<Request> requests(int count) {
-  std::vector<Request> out;
-  for (int i = 0; i < count; ++i) {
-    const std::vector<int> prompt(static_cast<std::size_t>(1 + i * 37 % 200), 20 + i % 50);
-    out.emplace_back(text::Endpoint::completions,
-                     fmt::format(R"({{"prompt":[{}],"max_tokens":{},"seed":{},"ignore_eos":true}})",
-                                 fmt::join(prompt, ","), i < 16 ? 34 : 63, i));
-  }
-  return out;
-}
 
 /// The entries of a folder by time, and how many of them are missing.
 std::vector<LedgerEntry> entries_of(const std::string& folder) {
@@ -86,37 +57,6 @@ Troubles troubles_of(const std::vector<LedgerEntry>& entries) {
   return out;
 }
 
-/// Swaps the policies of a running job when the rank has died.
-class SwapAfterDeath {
-public:
-  explicit SwapAfterDeath(const RankDrill& drill) : drill_(&drill) {}
-  ~SwapAfterDeath() {
-    if (thread_.joinable()) thread_.join();
-  }
-
-  void join_in(LiveOptions& options) {
-    options.on_system = [this, before = options.on_system](app::LocalSystem& system) {
-      if (before) before(system);
-      thread_ = std::thread([this, &system] {
-        for (int ms = 0; ms < 20'000 && !drill_->fired(); ++ms)
-          std::this_thread::sleep_for(std::chrono::milliseconds{1});
-        if (!drill_->fired()) return;
-        Swapper swapper(system.actors().peers->manager);
-        PolicySet set;
-        set.name = "fair";
-        set.kinds["queue"].policy = "weighted_fair";
-        set.kinds["decode_balancer"].policy = "least_count";
-        const SwapEnded ended = swapper.swap(set);
-        EXPECT_TRUE(ended.ok) << ended.reason;
-      });
-    };
-  }
-
-private:
-  const RankDrill* drill_;
-  std::thread thread_;
-};
-
 void check_story(const Story& story, const Finish& finish, const sched::testing::Witness& witness) {
   const std::string of = fmt::format("request {}", raw(finish.request));
   EXPECT_EQ(story.latency_us, finish.end_us - finish.arrival_us) << of;
@@ -134,18 +74,22 @@ void check_story(const Story& story, const Finish& finish, const sched::testing:
 
 TEST(ExplainLive, EveryStoryOfALiveBatchIsInItsLedger) {
   constexpr int kRequests = 120;
-  DeathPoint point;
-  point.name = "decode step";
-  point.victim = point.engine = "decode-1";
-  point.plan = [](const engine::StepPlan* plan) { return plan != nullptr; };
-  point.occurrence = 40;
-  RankDrill drill(point);
+  RankDrill drill(death_while_decoding("decode-1"));
   const app::TemporaryFolder folder;
   LiveOptions extra = drill.options();
   extra.ledger_directory = folder.path("ledger");
-  SwapAfterDeath swap(drill);
-  swap.join_in(extra);
-  const LiveRun run = run_live(config(), requests(kRequests), extra);
+  SwapsBeside swaps([&](Swapper& swapper, app::LocalSystem&) {
+    for (int ms = 0; ms < 20'000 && !drill.fired(); ++ms)
+      std::this_thread::sleep_for(std::chrono::milliseconds{1});
+    PolicySet set;
+    set.name = "fair";
+    set.kinds["queue"].policy = "weighted_fair";
+    set.kinds["decode_balancer"].policy = "least_count";
+    const SwapEnded ended = swapper.swap(set);
+    EXPECT_TRUE(ended.ok) << ended.reason;
+  });
+  swaps.join_in(extra);
+  const LiveRun run = run_live(tight_config(1, 2, 1, 26), outgrowing_requests(kRequests), extra);
   ASSERT_TRUE(run.state.complete) << run.state.message;
   EXPECT_TRUE(drill.fired());
   std::vector<LedgerEntry> entries = entries_of(folder.path("ledger"));

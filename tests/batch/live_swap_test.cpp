@@ -4,12 +4,11 @@
 
 #include "actors/app/job_setup.hpp"
 #include "schedulers/core/rng.hpp"
+#include "tests/support/disturbed_job.hpp"
 #include "tests/support/endless_job.hpp"
 #include "tests/support/eval_requests.hpp"
 #include "tests/support/faulty_engine.hpp"
-#include "tests/support/live_system.hpp"
 #include "tests/support/process_sample.hpp"
-#include "tests/support/swapper.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -42,15 +41,11 @@ app::SystemConfig config(const char* device, std::int64_t count) {
   return out;
 }
 
-/// What a thread of swaps does beside a job; the job goes on until it is done.
-class Beside {
+/// A thread of swaps beside a job, which goes on until they are over; every decision is looked at.
+class Beside : public SwapsBeside {
 public:
-  using Work = std::function<void(Swapper&, app::LocalSystem&)>;
-
-  explicit Beside(Work work) : work_(std::move(work)) {}
-  ~Beside() {
-    if (thread_.joinable()) thread_.join();
-  }
+  using SwapsBeside::SwapsBeside;
+  ~Beside() { wait(); } // The work uses `watch`.
 
   LiveOptions options() {
     LiveOptions out;
@@ -58,24 +53,11 @@ public:
       watch.see(stage, effects);
     };
     out.on_live = [this](const sched::SetLive& live) { watch.live(live); };
-    out.on_system = [this](app::LocalSystem& system) {
-      thread_ = std::thread([this, &system] {
-        {
-          Swapper swapper(system.actors().peers->manager);
-          work_(swapper, system);
-        }
-        over = true;
-      });
-    };
+    join_in(out);
     return out;
   }
 
   EpochWatch watch;
-  std::atomic<bool> over{false};
-
-private:
-  Work work_;
-  std::thread thread_;
 };
 
 /// Answers of every kind without a swap.

@@ -6,15 +6,13 @@
 
 #include "actors/app/job_setup.hpp"
 #include "tests/actors/plugin_files.hpp"
+#include "tests/support/disturbed_job.hpp"
 #include "tests/support/endless_job.hpp"
-#include "tests/support/live_system.hpp"
 #include "tests/support/process_sample.hpp"
-#include "tests/support/swapper.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <iostream>
@@ -163,11 +161,11 @@ TEST(LoadedSwap, AThousandSwapsBetweenBuiltInAndLoadedLeaveNothing) {
   const char* wanted = std::getenv("TROUPE_SWAPS"); // More of them show whether memory is flat.
   const int swaps = wanted == nullptr ? 1000 : std::atoi(wanted);
   app::start_log("off"); // Each swap says a word.
-  std::atomic<bool> over{false};
-  std::thread thread;
   EpochWatch watch;
   ToAndFro swapping(watch);
-  const auto job = std::make_shared<EndlessJob>([&] { return over.load(); });
+  SwapsBeside beside(
+      [&](Swapper& swapper, app::LocalSystem& /*system*/) { swapping.run(swapper, swaps); });
+  const auto job = std::make_shared<EndlessJob>([&] { return beside.over.load(); });
   LiveOptions options;
   options.registry = registry_with_libraries();
   options.job = job;
@@ -176,15 +174,9 @@ TEST(LoadedSwap, AThousandSwapsBetweenBuiltInAndLoadedLeaveNothing) {
     watch.see(stage, effects);
   };
   options.on_live = [&](const sched::SetLive& live) { watch.live(live); };
-  options.on_system = [&](app::LocalSystem& system) {
-    thread = std::thread([&] {
-      Swapper swapper(system.actors().peers->manager);
-      swapping.run(swapper, swaps);
-      over = true;
-    });
-  };
+  beside.join_in(options);
   const LiveRun run = run_live(config(), {}, options);
-  thread.join();
+  beside.wait();
   ASSERT_EQ(swapping.rss_kib.size(), 2U);
   std::cout << fmt::format("{} swaps, {} decisions, {} lines; built in: {}; loaded: {}; {} KiB "
                            "after a fifth of them, {} at the end\n",

@@ -4,10 +4,7 @@
 #include "actors/ledger_reader.hpp"
 #include "schedulers/replay/stage_replayer.hpp"
 #include "tests/actors/app/temporary_folder.hpp"
-#include "tests/support/live_system.hpp"
-#include "tests/support/rank_drill.hpp"
-#include "tests/support/rank_groups.hpp"
-#include "tests/support/swapper.hpp"
+#include "tests/support/disturbed_job.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -17,93 +14,48 @@
 #include <memory>
 #include <set>
 #include <string>
-#include <thread>
 #include <vector>
 
 namespace troupe::test {
 namespace {
 
-const std::string kModel = std::string(TROUPE_SOURCE_DIR) + "/examples/models/nano-v4.1";
 constexpr int kRequests = 90;
 
-/// Two ranks of either role with room for a few requests, so that answers outgrow it.
+/// Two ranks of either role with room for about three requests, so that answers outgrow it.
 app::SystemConfig config() {
-  app::SystemConfig out = null_config(2, 2, 0);
-  out.model.path = kModel;
-  for (app::RankGroupConfig& group : out.ranks)
-    group.cost_model.null_speed = 0.05;
-  out.kv.block_tokens = 16;
-  out.kv.memory_bytes = 2 << 10; // About three requests, where no weights are.
-  out.kv.reserve_quantile = 0.3;
-  out.limits.sequences_max = 4;
+  app::SystemConfig out = tight_config(2, 2, 0, 32);
   out.experts.interval_ms = 50;
   out.ledger.level = "events";
   return out;
 }
 
-/// The first answers are short, those after them get longer than is then expected of their class.
-std::vector<Request> requests() {
-  std::vector<Request> out;
-  for (int i = 0; i < kRequests; ++i) {
-    const std::vector<int> prompt(static_cast<std::size_t>(1 + i * 37 % 200), 20 + i % 50);
-    out.emplace_back(
-        text::Endpoint::completions,
-        fmt::format(R"({{"prompt":[{}],"max_tokens":{},"seed":{},"ignore_eos":true,"user":"u{}"}})",
-                    fmt::join(prompt, ","), i < 16 ? 34 : 63, i, i % 3));
-  }
-  return out;
+/// As a person would while the job runs.
+void swap_and_roll_back(Swapper& swapper, app::LocalSystem& /*system*/) {
+  sched::PolicySet set;
+  set.name = "fair";
+  set.probation.window_us = 0;
+  set.kinds["queue"].policy = "weighted_fair";
+  set.kinds["decode_balancer"].policy = "two_choices";
+  set.kinds["expert_placement"].policy = "window_greedy";
+  EXPECT_TRUE(swapper.swap(set).ok);
+  EXPECT_TRUE(swapper.roll_back().ok);
 }
-
-/// Swaps twice, as a person would while the job runs.
-class Person {
-public:
-  void swap_in(app::LocalSystem& system) {
-    thread_ = std::thread([manager = system.actors().peers->manager, this] {
-      Swapper swapper(manager);
-      sched::PolicySet set;
-      set.name = "fair";
-      set.probation.window_us = 0;
-      set.kinds["queue"].policy = "weighted_fair";
-      set.kinds["decode_balancer"].policy = "two_choices";
-      set.kinds["expert_placement"].policy = "window_greedy";
-      first = swapper.swap(set).ok;
-      second = swapper.roll_back().ok;
-    });
-  }
-  void wait() { thread_.join(); }
-
-  bool first = false;
-  bool second = false;
-
-private:
-  std::thread thread_;
-};
 
 /// The entries of a job that was disturbed in every way.
 const std::vector<sched::LedgerEntry>& entries() {
   static const std::vector<sched::LedgerEntry> all = [] {
-    DeathPoint point;
-    point.name = "decode step";
-    point.victim = point.engine = "decode-1";
-    point.plan = [](const engine::StepPlan* plan) { return plan != nullptr; };
-    point.occurrence = 40;
-    RankDrill drill(point);
-    Person person;
+    RankDrill drill(death_while_decoding("decode-1"));
+    SwapsBeside swaps(swap_and_roll_back);
     const app::TemporaryFolder folder;
     LiveOptions extra = drill.options();
-    const auto hook = extra.on_system;
-    extra.on_system = [&](app::LocalSystem& system) {
-      if (hook) hook(system);
-      person.swap_in(system);
-    };
+    swaps.join_in(extra);
     extra.ledger_directory = folder.path("ledger");
-    const LiveRun run = run_live(config(), requests(), extra);
-    person.wait();
+    const LiveRun run = run_live(config(), outgrowing_requests(kRequests), extra);
+    swaps.wait();
     EXPECT_TRUE(run.state.complete) << run.state.message;
     EXPECT_EQ(run.failed, 0);
     EXPECT_TRUE(drill.fired());
-    EXPECT_TRUE(person.first);
-    EXPECT_TRUE(person.second);
+    EXPECT_TRUE(swaps.over);
     std::vector<sched::LedgerEntry> out;
     const auto faults = actors::read_ledger(folder.path("ledger"), [&](sched::LedgerEntry&& entry) {
       EXPECT_EQ(entry.number, out.size()) << "nothing is lost";
