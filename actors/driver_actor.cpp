@@ -68,9 +68,7 @@ void go_on(Self& self) {
     state.handle(self, arrive);
   }
   if (const std::int64_t lines = state.window.ask(); lines > 0) tell_store(self, ReadLines{lines});
-  if (state.window.awaits_store() && !std::exchange(state.flush_asked, true)) {
-    tell_store(self, Tick{});
-  }
+  if (state.window.awaits_store()) tell_store(self, Tick{});
   if (state.window.drained() && !state.closing) {
     state.closing = true;
     tell_store(self, CloseJob{state.window.complete()});
@@ -251,7 +249,6 @@ caf::behavior driver_actor(caf::stateful_actor<DriverState>* self, DriverConfig 
         }
       },
       [=](const Written& m) {
-        self->state.flush_asked = false;
         take_written(*self, m);
         go_on(*self);
       },

@@ -35,8 +35,7 @@ struct DriverState : Shell<sched::DriverStage> {
   std::map<RequestId, RenderedChoice> ready; ///< Rendered, waiting for room in the system.
   JobState job;
   bool closing = false;
-  bool flush_asked = false; ///< And not answered yet.
-  std::string no_rank;      ///< Why no request can run any more; "" while one can.
+  std::string no_rank; ///< Why no request can run any more; "" while one can.
   RequestWatch watch;
 };
 

@@ -164,7 +164,7 @@ struct LaneDone {
   std::uint64_t ticket = 0;
 };
 
-/// Self-message of the driver: tell the listener how it goes.
+/// To the driver, from itself: tell the listener how it goes. To the store: write what waits.
 struct Tick {
   std::int32_t unused = 0;
 };

@@ -335,12 +335,13 @@ VerifyQuant Judge::judge() {
         parts->leaf == "greedy_agree") {
       continue;
     }
-    if (!of_unbuilt_part(parts->leaf) && !judge_numbers(name, *parts, stored)) continue;
-    if (parts->leaf.ends_with("margin") && !of_unbuilt_part(parts->leaf)) {
+    const bool is_unbuilt = of_unbuilt_part(parts->leaf);
+    if (!is_unbuilt && !judge_numbers(name, *parts, stored)) continue;
+    if (!is_unbuilt && parts->leaf.ends_with("margin")) {
       report_.tensors.push_back({.name = name, .note = "a bound for other tensors"});
       continue;
     }
-    if (of_unbuilt_part(parts->leaf) || !judge_tensor(name, *parts, stored)) {
+    if (is_unbuilt || !judge_tensor(name, *parts, stored)) {
       report_.tensors.push_back({.name = name, .outcome = VerifyOutcome::skipped});
       ++report_.skipped;
     }

@@ -81,7 +81,7 @@ Status check_journal_header(const std::string& path) {
   const std::int64_t version = number_at(header, kUserVersionAt);
   const auto is_format = [&](std::size_t at) { return header.at(at) == 1 || header.at(at) == 2; };
   if (version < 0 || !is_format(kWriteFormatAt) || !is_format(kWriteFormatAt + 1)) {
-    return damaged_journal(path, "its header holds numbers that SQLite never writes");
+    return damaged_journal(path, "its header holds numbers that no journal has");
   }
   if (version > kJournalVersion) return newer_journal(path, version);
   return {};

@@ -28,7 +28,6 @@ struct Search {
   const FineLoads& loads;
   const std::vector<std::int64_t>& capacity;
   std::int64_t exchanges_max;
-  std::int64_t slots;
   ExpertPool pool = {loads, capacity};
   std::vector<std::vector<std::int32_t>> best = {};
   std::int64_t best_highest = 0;
@@ -99,7 +98,7 @@ void refine_node(const ExpertTopology& topology, std::span<const std::int64_t> a
   }
   const auto n = static_cast<std::int64_t>(experts.size());
   const FineLoads loads(weights);
-  Search search{loads, capacity, options.exchanges_max, count};
+  Search search{loads, capacity, options.exchanges_max};
 
   auto copies = copies_of(replicate(weights, count, gpus), n);
   search.try_counts(copies);
