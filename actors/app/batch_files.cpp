@@ -471,12 +471,11 @@ Status check_batch_paths(const BatchPaths& paths) {
   if (paths.input != "-") {
     files.push_back({paths.input, "input"});
   }
-  for (const NamedPath& file :
-       {NamedPath{paths.output, "output"}, NamedPath{paths.errors, "errors"},
-        NamedPath{paths.journal, "journal"}}) {
-    if (file.path.empty()) {
-      continue;
-    }
+  std::vector<NamedPath> written = {{paths.output, "output"}, {paths.errors, "errors"}};
+  if (!paths.journal.empty()) {
+    written.push_back({paths.journal, "journal"});
+  }
+  for (const NamedPath& file : written) {
     if (Status status = check_writable_path(file.path, file.what.c_str()); !status) {
       return status;
     }
