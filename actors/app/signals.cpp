@@ -17,6 +17,7 @@ namespace troupe::app {
 namespace {
 
 constexpr int kSignalsMax = 2; ///< More than these end the process without ceremony.
+constexpr rlim_t kStackBytesMin = 256 << 10;
 
 volatile std::sig_atomic_t seen = 0;
 volatile std::sig_atomic_t last = 0;
@@ -77,6 +78,13 @@ void open_standard_streams() noexcept {
     const int mode = kModes.at(static_cast<std::size_t>(fd));
     if (::fcntl(fd, F_GETFD) < 0 && ::open("/dev/null", mode) < 0) std::_Exit(kExitFailed);
   }
+}
+
+bool has_stack_room() noexcept {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_STACK, &limit) != 0 || limit.rlim_cur >= kStackBytesMin) return true;
+  say("troupe: the stack is smaller than 256 KiB; raise its limit: ulimit -s 8192\n");
+  return false;
 }
 
 void explain_aborts() noexcept {

@@ -10,6 +10,10 @@ namespace troupe::app {
 /// descriptor 1 then fail. Call first.
 void open_standard_streams() noexcept;
 
+/// False, with a message, when the stack is too small (ulimit -s): calls would run beyond its end
+/// later, which ends a process without a word. Each thread gets a stack of that limit too.
+bool has_stack_room() noexcept;
+
 /// Under a limit of the address space an abort is a failure with a message: the C library ends a
 /// process itself when it has no room for a thread's destructors. Without one, aborts leave cores.
 void explain_aborts() noexcept;
