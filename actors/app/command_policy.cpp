@@ -22,7 +22,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds kLongest{120'000}; ///< A swap that waits behind others.
-constexpr std::int64_t kTextBytesMax = 4 << 20;
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
@@ -72,7 +71,7 @@ int diff_files(const PolicyArguments& arguments) {
 
 /// The request with the text of the policy file: the running system may see other files.
 Result<Json> file_request(const PolicyArguments& arguments) {
-  auto text = text::read_text_file(arguments.file, kTextBytesMax);
+  auto text = text::read_text_file(arguments.file, kPolicyTextBytesMax);
   if (!text.ok()) return text.error();
   return Json{{"command", arguments.verb},
               {"text", std::move(*text)},

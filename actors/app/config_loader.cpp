@@ -15,7 +15,7 @@ namespace troupe::app {
 
 namespace {
 
-constexpr std::size_t kFileBytesMax = 4 << 20;
+constexpr std::int64_t kFileBytesMax = 4 << 20;
 
 // The library parses and frees nested values by recursion; dotted keys nest without brackets.
 constexpr std::int64_t kBracketsMax = 32;
@@ -145,8 +145,9 @@ TreeOutcome parse_tree(std::string_view text, const std::string& name) {
   return out;
 }
 
-std::optional<std::string> read_file(const std::string& path, std::vector<ConfigError>& errors) {
-  Result<std::string> bytes = text::read_text_file(path, kFileBytesMax);
+std::optional<std::string> read_file(const std::string& path, std::vector<ConfigError>& errors,
+                                     std::int64_t bytes_max = kFileBytesMax) {
+  Result<std::string> bytes = text::read_text_file(path, bytes_max);
   if (bytes.ok()) {
     return std::move(*bytes);
   }
@@ -290,12 +291,18 @@ ConfigOutcome parse_system_config(std::string_view text, const std::string& name
 
 PolicyOutcome load_policy_file(const std::string& path, const sched::PolicyRegistry& registry) {
   PolicyOutcome failed;
-  const std::optional<std::string> text = read_file(path, failed.errors);
+  const std::optional<std::string> text = read_file(path, failed.errors, kPolicyTextBytesMax);
   return text ? parse_policy_file(*text, path, registry) : failed;
 }
 
 PolicyOutcome parse_policy_file(std::string_view text, const std::string& name,
                                 const sched::PolicyRegistry& registry) {
+  if (static_cast<std::int64_t>(text.size()) > kPolicyTextBytesMax) {
+    return {{},
+            {{name, 0, "",
+              fmt::format("found {} bytes, expected at most {} of a policy file", text.size(),
+                          kPolicyTextBytesMax)}}};
+  }
   TreeOutcome tree = parse_tree(text, name);
   if (!tree.errors.empty()) {
     return {{}, std::move(tree.errors)};

@@ -60,6 +60,9 @@ ConfigOutcome load_system_config(const std::string& path,
 ConfigOutcome parse_system_config(std::string_view text, const std::string& name,
                                   const std::vector<std::string>& overrides = {});
 
+/// Longest text of a policy file: every door that takes one takes it whole.
+inline constexpr std::int64_t kPolicyTextBytesMax = 1 << 20;
+
 /// A policy set, or why not. With errors `set` is the default set.
 struct PolicyOutcome {
   sched::PolicySet set;

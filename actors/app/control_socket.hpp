@@ -18,7 +18,7 @@ namespace troupe::app {
 
 struct ControlSocketOptions {
   std::size_t clients_max = 16;            ///< More are told so and closed.
-  std::size_t line_bytes_max = 1 << 20;    ///< A longer line is refused, its client closed.
+  std::size_t line_bytes_max = 8 << 20;    ///< Holds the longest policy file, each byte escaped.
   std::int64_t line_us_max = 10'000'000;   ///< From the first byte of a line to its end.
   std::int64_t idle_us_max = 300'000'000;  ///< Without a request.
   std::int64_t answer_us_max = 10'000'000; ///< Until a client has taken its answer.

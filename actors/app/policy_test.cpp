@@ -115,8 +115,8 @@ std::string text_of(const std::vector<CheckResult>& checks, std::size_t& ran, st
   for (const CheckResult& check : checks) {
     ++ran;
     failed += check.ok ? 0 : 1;
-    std::string line =
-        fmt::format("  {}  {:<16}{}", check.ok ? "ok  " : "FAIL", check.name, check.detail);
+    std::string line = message_line(
+        fmt::format("  {}  {:<16}{}", check.ok ? "ok  " : "FAIL", check.name, check.detail));
     line.erase(line.find_last_not_of(' ') + 1);
     text += line + "\n";
   }
@@ -163,9 +163,9 @@ std::string policy_test_json(const PolicyTestReport& report) {
 std::string policy_test_text(const PolicyTestReport& report, const std::string& library) {
   std::size_t ran = 0;
   std::size_t failed = 0;
-  std::string text = library + "\n" + text_of(report.library, ran, failed);
+  std::string text = message_line(library) + "\n" + text_of(report.library, ran, failed);
   for (const PolicyResult& policy : report.policies) {
-    text += fmt::format("{} \"{}\"\n", policy.kind, policy.name);
+    text += message_line(fmt::format("{} \"{}\"", policy.kind, policy.name)) + "\n";
     text += text_of(policy.checks, ran, failed);
   }
   return text + fmt::format("{} of {} checks failed\n", failed, ran);

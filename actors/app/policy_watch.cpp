@@ -1,5 +1,6 @@
 #include "actors/app/policy_watch.hpp"
 
+#include "actors/app/config_loader.hpp"
 #include "actors/app/file_notice.hpp"
 #include "actors/app/steady_clock.hpp"
 #include "engine/text/text_file.hpp"
@@ -17,7 +18,6 @@ namespace troupe::app {
 
 namespace {
 
-constexpr std::int64_t kTextBytesMax = 4 << 20;
 constexpr std::int64_t kSliceUs = 50'000; ///< Of a wait for an answer, between looks at the end.
 
 /// Decides when a path may be read: a change that has been still for long enough.
@@ -76,7 +76,7 @@ public:
 
   /// Reads a file that is still. False when it moved meanwhile.
   bool read(const FileStamp& stamp) {
-    const Result<std::string> text = text::read_text_file(options_.file, kTextBytesMax);
+    const Result<std::string> text = text::read_text_file(options_.file, kPolicyTextBytesMax);
     if (stamp_of(options_.file) != stamp) return false;
     if (!text.ok()) {
       if (said_ != text.error().message) {

@@ -37,7 +37,7 @@ std::string version_text() {
 
 /// An unset variable of a shell must not silently mean the default.
 std::string refuse_empty(const std::string& value) {
-  return value.empty() ? "the value is empty; give a path, or leave the flag out" : "";
+  return value.empty() ? "the value is empty; give one, or leave the flag out" : "";
 }
 
 /// All commands with their arguments; they live as long as the parser.
@@ -62,7 +62,7 @@ public:
     add_top();
     add_ledger();
     add_replay();
-    refuse_empty_paths(&app_);
+    refuse_empty_values(&app_);
   }
 
   int run(int argc, char** argv) {
@@ -75,8 +75,8 @@ public:
     if (word == "help") {
       return help(argc, argv);
     }
-    if (word.rfind('-', 0) != 0 && !names().contains(word)) {
-      return unknown_word(word);
+    if (word.rfind('-', 0) != 0 && !names(&app_).contains(word)) {
+      return unknown_word(word, &app_);
     }
     try {
       app_.parse(argc, argv);
@@ -126,14 +126,13 @@ private:
     sub->add_option("--model", model, "Checkpoint folder; default: model.path")->type_name("DIR");
   }
 
-  static void refuse_empty_paths(CLI::App* app) {
-    static const std::set<std::string> kPaths = {"DIR",    "FILE", "GOLDEN",
-                                                 "LEDGER", "LIB",  "SOCKET"};
+  static void refuse_empty_values(CLI::App* app) {
     for (CLI::Option* option : app->get_options()) {
-      if (kPaths.contains(option->get_type_name())) option->check(refuse_empty);
+      const bool is_flag = option->get_items_expected_max() == 0;
+      if (!is_flag && option->get_type_name() != "PROMPT") option->check(refuse_empty);
     }
     for (CLI::App* sub : app->get_subcommands([](CLI::App*) { return true; }))
-      refuse_empty_paths(sub);
+      refuse_empty_values(sub);
   }
 
   void add_batch() {
@@ -447,11 +446,11 @@ private:
     sub->callback([this] { run_ = [this] { return command_replay(replay_); }; });
   }
 
-  std::set<std::string> names() const {
-    std::set<std::string> out = {"help"};
-    for (const CLI::App* sub : app_.get_subcommands([](const CLI::App*) { return true; })) {
+  /// Of the commands below `at`.
+  static std::set<std::string> names(const CLI::App* at) {
+    std::set<std::string> out;
+    for (const CLI::App* sub : at->get_subcommands([](const CLI::App*) { return true; }))
       out.insert(sub->get_name());
-    }
     return out;
   }
 
@@ -475,31 +474,26 @@ private:
   int help(int argc, char** argv) {
     CLI::App* at = &app_;
     for (int i = 2; i < argc; ++i) {
-      CLI::App* next = nullptr;
-      for (CLI::App* sub : at->get_subcommands([](CLI::App*) { return true; })) {
-        if (sub->get_name() == argv[i]) {
-          next = sub;
-        }
-      }
-      if (next == nullptr && at != &app_) {
-        break; // A value, as in `help bench engine`.
-      }
-      if (next == nullptr) {
-        return unknown_word(argv[i]);
-      }
-      at = next;
+      const std::set<std::string> known = names(at);
+      if (known.empty()) break; // A value, as in `help bench engine`.
+      if (!known.contains(argv[i])) return unknown_word(argv[i], at);
+      at = at->get_subcommand(argv[i]);
     }
     std::cout << help_of(at);
     return kExitDone;
   }
 
-  int unknown_word(const std::string& word) const {
-    const std::string near = nearest_name(word, names());
-    std::string message = "there is no command " + quote(word);
+  int unknown_word(const std::string& word, const CLI::App* at) const {
+    std::set<std::string> known = names(at);
+    if (at == &app_) known.insert("help");
+    const std::string near = nearest_name(word, known);
+    std::string message =
+        "there is no command " + quote(at == &app_ ? word : path_of(at) + " " + word);
     if (!near.empty()) {
       message += "; did you mean \"" + near + "\"?";
     }
-    return usage(message + (near.empty() ? "; " : " ") + "`troupe help` lists all");
+    const std::string help = at == &app_ ? "" : " " + path_of(at);
+    return usage(message + (near.empty() ? "; " : " ") + "`troupe help" + help + "` lists all");
   }
 
   static int usage(const std::string& message) { return fail(kExitRefused, message); }
@@ -577,11 +571,12 @@ int troupe_main(int argc, char** argv) {
     CommandLine line;
     exit_code = line.run(argc, argv);
   } catch (...) {
-    return fail_thrown();
+    if (std::ferror(stdout) == 0) return fail_thrown(); // Else that is what was thrown.
   }
   std::cout.flush();
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
-    return fail(kExitFailed, "standard output: the results could not be written completely");
+    return fail(kExitFailed, "standard output: the results could not be written completely; is its "
+                             "disk full, or its reader gone?");
   }
   return exit_code;
 }
@@ -590,6 +585,7 @@ int troupe_main(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   troupe::app::open_standard_streams();
+  if (!troupe::app::has_stack_room()) return troupe::app::kExitFailed;
   troupe::app::explain_aborts();
   troupe::actors::look_at_library(argc, argv);
   const int exit_code = troupe::app::troupe_main(argc, argv);

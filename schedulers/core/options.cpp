@@ -280,7 +280,9 @@ std::string OptionTable::known_below(const std::string& begin) const {
 }
 
 std::string OptionTable::known_hint(const std::string& key) const {
-  const std::string near = nearest_name(key, known_);
+  std::set<std::string> near_to = known_;
+  near_to.insert("policy"); // The key of the table that is not one of its policy.
+  const std::string near = nearest_name(key, near_to);
   if (!near.empty()) return "; did you mean \"" + near + "\"?";
   if (known_.empty()) return "; this table takes no options";
   return "; valid:" + known_below("");

@@ -85,7 +85,7 @@ struct NewestFirst : Good {
 
 struct Throws : Good {
   std::uint32_t order(const Requests&, const Call&, Order&) override {
-    throw std::runtime_error("not on a Monday");
+    throw std::runtime_error("not on a Monday\x1b[31m");
   }
 };
 

@@ -107,6 +107,14 @@ TEST_F(PolicySdk, EachBrokenPolicyIsFoundByItsCheckAndNoneStopsTheOthers) {
   EXPECT_NE(failed.at("fcfs")["name"].find("built-in"), std::string::npos);
 }
 
+TEST_F(PolicySdk, WhatALibrarySaysIsShownAsOneHarmlessLine) {
+  const ProcessEnd end =
+      troupe({"policy", "test", TROUPE_BAD_POLICIES, "--policy", "queue/throws"});
+  EXPECT_EQ(end.code, 3) << end.err;
+  EXPECT_NE(end.out.find("not on a Monday\\x1b[31m"), std::string::npos) << end.out;
+  EXPECT_EQ(end.out.find('\x1b'), std::string::npos);
+}
+
 TEST_F(PolicySdk, AHangIsEndedAndNamed) {
   const ProcessEnd end = troupe({"policy", "test", TROUPE_HANGING_POLICY, "--decide-us", "250",
                                  "--create-ms", "100", "--policy", "queue/hangs"});
@@ -143,7 +151,7 @@ TEST_F(PolicySdk, NewRefusesWhatItCannotMakeAndNeverOverwrites) {
   EXPECT_NE(refused({"mine", "--kind", "queue", "--lang", "rust"}).find("expected \"c\" or"),
             std::string::npos);
   EXPECT_NE(refused({"fcfs", "--kind", "queue"}).find("built-in"), std::string::npos);
-  for (const char* name : {"Mine", "9mine", "my-queue", "../mine", "test", ""})
+  for (const char* name : {"Mine", "9mine", "my-queue", "../mine", "test"})
     EXPECT_NE(refused({name, "--kind", "queue"}).find("NAME"), std::string::npos) << name;
   EXPECT_TRUE(fs::is_empty(folder_)) << "a refusal leaves nothing behind";
 

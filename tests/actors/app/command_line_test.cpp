@@ -48,23 +48,42 @@ std::string completion_line(const std::string& id, const std::string& body) {
 }
 
 // An unset variable of a shell gives an empty word.
-TEST_F(CommandLine, AnEmptyPathIsNoDefault) {
+TEST_F(CommandLine, AnEmptyValueIsNoDefault) {
   for (const char* flag : {"--config", "--policies", "--metrics", "--summary", "--errors"}) {
     const Outcome ended =
         run(std::string("batch --input in.jsonl --output out.jsonl ") + flag + " \"\"");
     EXPECT_EQ(ended.exit_code, 2) << flag << ended.err;
     EXPECT_TRUE(has(ended.err, std::string(flag) + ": the value is empty")) << ended.err;
   }
-  for (const char* command :
-       {"batch --input \"\" --output o", "batch --input in.jsonl --output \"\"",
-        "batch --model \"\" --input in.jsonl --output o", "generate --model \"\" x", "inspect \"\"",
-        "tokenize --input \"\"", "verify --model m \"\"", "config check \"\"", "config show \"\"",
-        "sim run \"\"", "policy check \"\"", "policy diff p.toml \"\"", "policy test \"\"",
-        "policy show --connect \"\"", "top --connect \"\"", "ledger stats --ledger \"\"",
-        "explain a --ledger \"\"", "replay \"\"", "policy new x --kind queue --dir \"\""}) {
+  for (const char* command : {"batch --input \"\" --output o",
+                              "batch --input in.jsonl --output \"\"",
+                              "batch --model \"\" --input in.jsonl --output o",
+                              "generate --model \"\" x",
+                              "inspect \"\"",
+                              "tokenize --input \"\"",
+                              "verify --model m \"\"",
+                              "config check \"\"",
+                              "config show \"\"",
+                              "sim run \"\"",
+                              "policy check \"\"",
+                              "policy diff p.toml \"\"",
+                              "policy test \"\"",
+                              "policy show --connect \"\"",
+                              "top --connect \"\"",
+                              "ledger stats --ledger \"\"",
+                              "explain a --ledger \"\"",
+                              "replay \"\"",
+                              "policy new x --kind queue --dir \"\"",
+                              "explain \"\"",
+                              "explain a --why-not \"\"",
+                              "sim run s.toml --seeds \"\"",
+                              "policy new \"\" --kind queue",
+                              "policy new x --kind queue --lang \"\"",
+                              "policy shadow queue \"\"",
+                              "policy test x.so --policy \"\""}) {
     const Outcome ended = run(command);
     EXPECT_EQ(ended.exit_code, 2) << command << ended.err;
-    EXPECT_TRUE(has(ended.err, ": the value is empty; give a path")) << command << ended.err;
+    EXPECT_TRUE(has(ended.err, ": the value is empty; give one")) << command << ended.err;
   }
 }
 
@@ -87,6 +106,13 @@ TEST_F(CommandLine, HelpsWithWords) {
     EXPECT_TRUE(has(mistyped.err, "did you mean \"batch\"?")) << mistyped.err;
     EXPECT_EQ(mistyped.out, "");
   }
+  for (const char* word : {"help policy shwo", "policy shwo"}) {
+    const Outcome mistyped = run(word);
+    EXPECT_EQ(mistyped.exit_code, 2) << word;
+    EXPECT_TRUE(has(mistyped.err, "shwo")) << mistyped.err;
+  }
+  EXPECT_TRUE(has(run("help policy shwo").err, "did you mean \"show\"?"));
+  EXPECT_EQ(run("help bench engine").out, run("help bench").out) << "values are no commands";
   EXPECT_EQ(run("serve").exit_code, 2) << "what is not built does not exist";
 }
 
@@ -183,6 +209,40 @@ TEST_F(CommandLine, ClosedStandardStreamsSpoilNoFile) {
         Json::accept(folder_.read("in.jsonl").substr(0, folder_.read("in.jsonl").find('\n'))));
     EXPECT_TRUE(Json::accept(folder_.read("s.json"))) << closed;
   }
+}
+
+// One message, whatever the command writes with and wherever it notices.
+TEST_F(CommandLine, AFullStandardOutputIsAFailure) {
+  folder_.write("many", [] {
+    std::string lines;
+    for (int i = 0; i < 2'000; ++i)
+      lines += "{\"text\": \"one line among many\"}\n";
+    return lines;
+  }());
+  const std::string commands[] = {
+      "help batch", "--version", "tokenize --input many --model " + kModel, "inspect " + kModel,
+      "sim run " + kSource + "/configs/sim/split.toml --json --seeds 1..3"};
+  for (const std::string& command : commands) {
+    const Outcome ended = run(command + " >/dev/full 2>stderr #");
+    EXPECT_EQ(ended.exit_code, 1) << command;
+    EXPECT_EQ(ended.err, "troupe: standard output: the results could not be written completely; is "
+                         "its disk full, or its reader gone?\n")
+        << command;
+  }
+}
+
+TEST_F(CommandLine, ASmallStackIsRefusedAtOnce) {
+  const auto limited = [&](const char* kib) {
+    folder_.write("limited.sh", std::string("ulimit -s ") + kib +
+                                    "\nexec '" TROUPE_EXECUTABLE "' " + "tokenize --model " +
+                                    kModel + "\n");
+    return run("--version >/dev/null; sh limited.sh", "{\"text\": \"Hello\"}\n");
+  };
+  const Outcome ended = limited("128");
+  EXPECT_EQ(ended.exit_code, 1);
+  EXPECT_EQ(ended.err,
+            "troupe: the stack is smaller than 256 KiB; raise its limit: ulimit -s 8192\n");
+  EXPECT_EQ(limited("256").exit_code, 0) << "what is not refused is enough";
 }
 
 TEST_F(CommandLine, TokenizeRendersChats) {

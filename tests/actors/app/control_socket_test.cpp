@@ -3,6 +3,7 @@
 // Method: a socket in a folder of its own over a real manager stage; clients that behave and that
 // do not, with time-outs of milliseconds.
 
+#include "actors/app/config_loader.hpp"
 #include "actors/app/control_client.hpp"
 #include "actors/app/control_socket.hpp"
 #include "actors/app/policy_words.hpp"
@@ -240,6 +241,28 @@ TEST_F(ControlSocketTest, TakesAPathInPlaceOfAText) {
   EXPECT_EQ(absent["ok"], false);
   EXPECT_NE(absent["errors"][0]["message"].get<std::string>().find("cannot be opened"),
             std::string::npos);
+}
+
+// Each door takes what the others take: the longest text fits a request, whatever its bytes are.
+TEST_F(ControlSocketTest, ThePolicyFileOfTheMostBytesIsTaken) {
+  const auto bytes = static_cast<std::size_t>(kPolicyTextBytesMax);
+  const std::string longest = kLatency + "#" + std::string(bytes - kLatency.size() - 1, '"');
+  EXPECT_EQ(result({{"command", "check"}, {"text", longest}})["ok"], true);
+  const std::string file = folder_.write("p.toml", longest);
+  EXPECT_EQ(result({{"command", "swap"}, {"text", longest}, {"file", file}})["ok"], true);
+  EXPECT_TRUE(load_policy_file(file, *registry_).ok());
+
+  const std::string longer = longest + "\"";
+  const std::string larger = folder_.write("q.toml", longer);
+  for (const Json& request :
+       {Json{{"command", "swap"}, {"text", longer}}, Json{{"command", "swap"}, {"file", larger}},
+        Json{{"command", "swap"}, {"text", std::string(bytes + 1, '\1')}}}) {
+    const Json refused = result(request);
+    EXPECT_EQ(refused["ok"], false);
+    EXPECT_NE(refused["reason"].get<std::string>().find("expected at most 1048576"),
+              std::string::npos)
+        << refused;
+  }
 }
 
 TEST_F(ControlSocketTest, ComparesWithTheLiveSet) {

@@ -131,6 +131,10 @@ TEST_F(PolicySetFile, KeepsItsTextAndName) {
 }
 
 TEST_F(PolicySetFile, RefusesTablesOfAWrongForm) {
+  expect_refusal(kNamed + "[admission]\npolcy = \"by_cost\"\n",
+                 "p.toml:3: admission.polcy: unknown key", "\"policy\"");
+  expect_refusal(kNamed + "[shadow.queue]\npolici = \"sjf\"\n",
+                 "p.toml:3: shadow.queue.polici: unknown key", "\"policy\"");
   expect_refusal(kNamed + "[probation]\nwindow = 3\n", "p.toml:3: probation.window: unknown key",
                  "\"window_s\"");
   expect_refusal(kNamed + "[probation]\nttft_p95_ratio = -1\n",
