@@ -136,6 +136,8 @@ struct Metrics::State {
       histogram("vllm:request_prompt_tokens", "Prompt tokens of a request.", lengths);
   Histogram& answer_lengths =
       histogram("vllm:request_generation_tokens", "Tokens of an answer.", lengths);
+  Histogram& choices =
+      histogram("vllm:request_params_n", "Answers that a request asks for.", one_two_five(20));
   Histogram& limits =
       histogram("vllm:request_params_max_tokens", "Tokens an answer may have at most.", lengths);
   Counter& attempts =
@@ -148,6 +150,9 @@ struct Metrics::State {
   Gauge& waiting =
       gauges("vllm:num_requests_waiting", "Requests that are rendered and not routed to a rank.")
           .Add(labels);
+  Family<Gauge>& waiting_by_reason =
+      gauges("vllm:num_requests_waiting_by_reason",
+             "The same by reason: for a rank (capacity), or for room in the system (deferred).");
   Counter& prompt_tokens =
       counters("vllm:prompt_tokens_total", "Prompt tokens of answered lines.").Add(labels);
   Counter& output_tokens =
@@ -212,6 +217,7 @@ Metrics::~Metrics() = default;
 void Metrics::arrives(const sched::Arrive& arrive) {
   state_->times.arrives(arrive.request);
   state_->prompt_lengths.Observe(static_cast<double>(arrive.work.prompt.size()));
+  state_->choices.Observe(1); // A request of several choices is refused.
   state_->limits.Observe(static_cast<double>(arrive.work.new_tokens_max));
 }
 
@@ -281,6 +287,13 @@ void Metrics::sample(const MetricsSample& sample) {
   state.lines.Add({{"result", "failed"}}).Set(static_cast<double>(sample.lines_failed));
   state.running.Set(static_cast<double>(sample.requests_running));
   state.waiting.Set(static_cast<double>(sample.requests_waiting));
+  const auto waiting_for = [&](const char* reason, std::int64_t requests) {
+    Labels labels = state.labels;
+    labels["reason"] = reason;
+    state.waiting_by_reason.Add(labels).Set(static_cast<double>(requests));
+  };
+  waiting_for("capacity", sample.requests_waiting - sample.requests_deferred);
+  waiting_for("deferred", sample.requests_deferred);
   raise_to(state.prompt_tokens, sample.prompt_tokens);
   raise_to(state.output_tokens, sample.output_tokens);
   raise_to(state.messages, sample.messages);

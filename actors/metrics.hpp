@@ -55,7 +55,8 @@ struct MetricsSample {
   std::int64_t lines_succeeded = 0; ///< Of the job, all runs together.
   std::int64_t lines_failed = 0;    ///< Of the job, all runs together.
   std::int64_t requests_running = 0;
-  std::int64_t requests_waiting = 0;
+  std::int64_t requests_waiting = 0;  ///< Not yet routed to a rank.
+  std::int64_t requests_deferred = 0; ///< Of those: held back until the system has room.
   std::int64_t prompt_tokens = 0;
   std::int64_t output_tokens = 0;
   std::int64_t messages = 0;

@@ -151,7 +151,7 @@ public:
     sample.lines_succeeded = job.succeeded;
     sample.lines_failed = job.failed;
     sample.requests_running = job.running;
-    sample.requests_waiting = job.waiting;
+    sample.requests_waiting = sample.requests_deferred = job.waiting;
     sample.prompt_tokens = job.prompt_tokens;
     sample.output_tokens = job.output_tokens;
     system.add_to(sample);

@@ -202,7 +202,7 @@ std::shared_ptr<ControlDesk> LocalSystem::open_desk(std::shared_ptr<const TopBoa
   parts.top = [this, board = std::move(board)](const actors::ManagerView& view) {
     TopSample top = board->sample(steady_us());
     top.metrics.requests_running = top.job.running;
-    top.metrics.requests_waiting = top.job.waiting;
+    top.metrics.requests_waiting = top.metrics.requests_deferred = top.job.waiting;
     add_to(top.metrics);
     top.decisions = state_->all.stages->recent();
     return top_document(top, view);

@@ -61,6 +61,7 @@ MetricsSample sample() {
   out.lines_failed = 2;
   out.requests_running = 3;
   out.requests_waiting = 4;
+  out.requests_deferred = 1;
   out.prompt_tokens = 100;
   out.output_tokens = 50;
   out.messages = 1'234'567'890'123;
@@ -83,6 +84,8 @@ TEST(MetricsRegistry, SaysWhatTheSampleSays) {
   EXPECT_EQ(text.at("troupe_batch_lines{result=\"succeeded\"}"), 7);
   EXPECT_EQ(text.sum("vllm:num_requests_running", R"(model_name="a \"model\"\\\n")"), 3);
   EXPECT_EQ(text.sum("vllm:num_requests_waiting", "engine=\"local\""), 4);
+  EXPECT_EQ(text.sum("vllm:num_requests_waiting_by_reason", "reason=\"capacity\""), 3);
+  EXPECT_EQ(text.sum("vllm:num_requests_waiting_by_reason", "reason=\"deferred\""), 1);
   EXPECT_EQ(text.at("troupe_messages_total"), 1'234'567'890'123.0) << "no digit is lost";
   EXPECT_EQ(text.at("troupe_scheduling_seconds_total"), 1.5);
   EXPECT_EQ(text.at("troupe_ledger_lost_records_total"), 6);

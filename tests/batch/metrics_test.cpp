@@ -79,11 +79,11 @@ TEST(Metrics, ValuesAreThoseOfTheSummary) {
   EXPECT_FALSE(job.files.has("m.prom.tmp"));
 
   // Of a job that ended nothing is left.
-  for (const char* gauge :
-       {"vllm:num_requests_running", "vllm:num_requests_waiting", "vllm:kv_cache_usage_perc",
-        "troupe_state_slots_held", "troupe_invalid_decisions_total",
-        "troupe_unexpected_messages_total", "troupe_ledger_lost_records_total",
-        "troupe_metrics_write_failures_total"}) {
+  for (const char* gauge : {"vllm:num_requests_running", "vllm:num_requests_waiting",
+                            "vllm:num_requests_waiting_by_reason", "vllm:kv_cache_usage_perc",
+                            "troupe_state_slots_held", "troupe_invalid_decisions_total",
+                            "troupe_unexpected_messages_total", "troupe_ledger_lost_records_total",
+                            "troupe_metrics_write_failures_total"}) {
     EXPECT_EQ(metrics.sum(gauge), 0) << gauge;
     EXPECT_TRUE(metrics.types.contains(gauge)) << gauge;
   }
@@ -92,7 +92,7 @@ TEST(Metrics, ValuesAreThoseOfTheSummary) {
   EXPECT_EQ(metrics.sum("vllm:request_success_total", R"(finished_reason="length")"), kLines);
   EXPECT_EQ(metrics.sum("troupe_attempts_total"), kLines);
   for (const char* histogram :
-       {"vllm:e2e_request_latency_seconds", "vllm:request_prompt_tokens",
+       {"vllm:e2e_request_latency_seconds", "vllm:request_prompt_tokens", "vllm:request_params_n",
         "vllm:request_params_max_tokens", "vllm:request_queue_time_seconds",
         "vllm:request_prefill_time_seconds", "vllm:request_decode_time_seconds",
         "vllm:request_inference_time_seconds", "vllm:request_num_preemptions"})
