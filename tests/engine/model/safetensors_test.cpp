@@ -3,6 +3,7 @@
 #include "engine/model/safetensors.hpp"
 #include "schedulers/core/rng.hpp"
 #include "tests/support/checkpoint_files.hpp"
+#include "tests/support/unsized_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -45,6 +46,19 @@ TEST(Safetensors, ReadsTheBundledCheckpoint) {
   EXPECT_EQ(view->bytes.size(), 4096U * 256 * 2);
   for (std::size_t i = 1; i < checkpoint->tensors().size(); ++i) {
     ASSERT_LT(checkpoint->tensors()[i - 1].name, checkpoint->tensors()[i].name);
+  }
+}
+
+// Its size says where tensors end, so it must be known; what it says of itself is not "0 bytes".
+TEST(Safetensors, AFileThatIsToldToBeEmptyIsRefusedAsThat) {
+  const test::UnsizedFile file("some bytes");
+  for (const CheckpointMode mode : {CheckpointMode::headers, CheckpointMode::map}) {
+    const auto checkpoint = Checkpoint::open(file.path(), mode);
+    ASSERT_FALSE(checkpoint.ok());
+    EXPECT_EQ(checkpoint.error().message,
+              file.path() + ": is told to have 0 bytes but holds some, as files under /proc do, "
+                            "expected a safetensors file of a known size; copy it to a disk and "
+                            "name the copy");
   }
 }
 
