@@ -6,11 +6,11 @@
 #include "actors/app/response_body.hpp"
 #include "engine/text/chat_renderer.hpp"
 #include "engine/text/detokenizer.hpp"
+#include "engine/text/json_value.hpp"
 #include "engine/text/request_body.hpp"
+#include "engine/text/request_error.hpp"
 #include "engine/text/tokenizer.hpp"
 #include "schedulers/core/printable.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <cstdio>
 #include <filesystem>
@@ -20,8 +20,6 @@
 namespace troupe::app {
 
 namespace {
-
-using Json = nlohmann::json;
 
 /// A line of output, or the error that stands in its place.
 struct Answered {
@@ -66,44 +64,46 @@ public:
     if (arguments_.chat) {
       return chat(line.text);
     }
-    const Json json = Json::parse(line.text, nullptr, false);
-    // The JSON reader takes a zero byte for the end of its input.
-    const bool has_zero = line.text.find('\0') != std::string::npos;
-    if (has_zero || json.is_discarded() || !json.is_object()) {
+    std::string repeated;
+    const auto json = text::parse_json(line.text, repeated);
+    if (!json || json->object() == nullptr) {
       return refused("the line is no JSON object; expected {\"text\": ...}, or {\"ids\": [...]} "
                      "with --decode");
     }
-    return arguments_.decode ? decode(json) : encode(json);
+    if (!repeated.empty()) {
+      return {{}, text::repeated_field(repeated)};
+    }
+    return arguments_.decode ? decode(*json) : encode(*json);
   }
 
 private:
-  Answered encode(const Json& json) const {
-    const auto at = json.find("text");
-    if (at == json.end() || !at->is_string()) {
+  Answered encode(const text::JsonValue& json) const {
+    const text::JsonValue* at = json.find("text");
+    if (at == nullptr || at->string() == nullptr) {
       return refused("expected {\"text\": \"...\"}");
     }
     const auto added = arguments_.plain ? text::AddedTokens::ignore : text::AddedTokens::match;
-    const auto ids = tokenizer_->encode(at->get_ref<const std::string&>(), added);
+    const auto ids = tokenizer_->encode(*at->string(), added);
     if (!ids) {
       return refused(ids.error().message);
     }
     return {"{\"ids\": " + ids_json(*ids) + "}", {}};
   }
 
-  Answered decode(const Json& json) const {
-    const auto at = json.find("ids");
-    if (at == json.end() || !at->is_array()) {
+  Answered decode(const text::JsonValue& json) const {
+    const text::JsonValue* at = json.find("ids");
+    if (at == nullptr || at->array() == nullptr) {
       return refused("expected {\"ids\": [...]}");
     }
+    const auto end = static_cast<std::uint64_t>(tokenizer_->vocab_size());
     std::vector<std::int32_t> ids;
-    for (const Json& id : *at) {
-      const bool is_id = id.is_number_integer() && id >= 0 && id < tokenizer_->vocab_size();
-      if (!is_id) {
-        return refused(
-            "found " + printable(id.dump(-1, ' ', false, Json::error_handler_t::replace)) +
-            " in ids, expected integers from 0 to " + std::to_string(tokenizer_->vocab_size() - 1));
+    for (const text::JsonValue& id : *at->array()) {
+      const std::uint64_t* value = id.natural();
+      if (value == nullptr || *value >= end) {
+        return refused("found " + printable(text::python_json(id)) +
+                       " in ids, expected integers from 0 to " + std::to_string(end - 1));
       }
-      ids.push_back(id.get<std::int32_t>());
+      ids.push_back(static_cast<std::int32_t>(*value));
     }
     const std::string text = text::decode(tokenizer_, ids, text::SpecialTokens::keep);
     return {"{\"text\": " + json_string(text) + "}", {}};

@@ -364,7 +364,10 @@ TEST(Safetensors, RefusesIndexAndShardsThatDisagree) {
   write_two_shards(folder, index_json({{"a", kOne}, {"b", kTwo}, {"c", kTwo}}));
   expect_refused(folder.path(), ErrorCode::bad_checkpoint, {"tensor 'b'"});
   write_two_shards(folder, index_json({{"a", kOne}, {"a", kOne}, {"b", kOne}, {"c", kTwo}}));
-  expect_refused(folder.path(), ErrorCode::bad_checkpoint, {"tensor 'a' occurs twice"});
+  expect_refused(folder.path(), ErrorCode::bad_checkpoint, {"weight_map.a: stands twice"});
+  // Of two places for one tensor neither is guessed.
+  write_two_shards(folder, index_json({{"a", kOne}, {"b", kOne}, {"a", kTwo}, {"c", kTwo}}));
+  expect_refused(folder.path(), ErrorCode::bad_checkpoint, {"weight_map.a: stands twice"});
   write_two_shards(folder, index_json({{"a", kOne}, {"b", kOne}, {"c", "three.safetensors"}}));
   expect_refused(folder.path(), ErrorCode::bad_checkpoint,
                  {"three.safetensors: shard is missing", "such as 'c'", "fetch"});
@@ -396,6 +399,12 @@ TEST(Safetensors, RefusesBrokenIndexes) {
       {R"({"weight_map":{"a":1}})", "tensor 'a': expected a file name"},
       {R"({"weight_map":{"a":["one.safetensors"]}})", "tensor 'a': expected a file name"},
       {R"({"weight_map":{"a":{"b":"one.safetensors"}}})", "tensor 'a': expected a file name"},
+      {R"({"metadata":{},"metadata":{},"weight_map":{"a":"one.safetensors"}})",
+       "metadata: stands twice in one object, expected once; the index is damaged"},
+      {R"({"metadata":{"total_size":1,"total_size":2}})", "metadata.total_size: stands twice"},
+      {R"({"weight_map":{"a":"one.safetensors"},"weight_map":{"b":"one.safetensors"}})",
+       "weight_map: stands twice"},
+      {R"({"other":[{"x":1},{"y":1,"y":2}]})", "other.y: stands twice"},
   };
   for (const auto& [text, part] : cases) {
     ScratchFolder folder;
