@@ -1,6 +1,7 @@
 // `troupe tokenize`: text to ids, ids to text, chat request to prompt, one JSON object a line.
 
 #include "actors/app/batch_files.hpp"
+#include "actors/app/batch_line.hpp"
 #include "actors/app/commands.hpp"
 #include "actors/app/config_loader.hpp"
 #include "actors/app/response_body.hpp"
@@ -44,22 +45,23 @@ std::string ids_json(const std::vector<std::int32_t>& ids) {
 
 class LineAnswerer {
 public:
-  LineAnswerer(const TokenizeArguments& arguments, const SamplingConfig& sampling,
+  LineAnswerer(const TokenizeArguments& arguments, const SystemConfig& config,
                std::shared_ptr<const text::Tokenizer> tokenizer,
                std::optional<text::ChatFormat> format)
-      : arguments_(arguments), tokenizer_(std::move(tokenizer)), format_(std::move(format)) {
+      : arguments_(arguments), line_bytes_max_(config.limits.line_bytes_max),
+        tokenizer_(std::move(tokenizer)), format_(std::move(format)) {
     rules_.strictness = text::Strictness::render;
     rules_.format = format_ ? &*format_ : nullptr;
     rules_.vocab = tokenizer_->vocab_size();
-    rules_.thinking_default = sampling.thinking;
-    rules_.reject_missing_reasoning = sampling.reject_missing_reasoning;
+    rules_.thinking_default = config.sampling.thinking;
+    rules_.reject_missing_reasoning = config.sampling.reject_missing_reasoning;
   }
   LineAnswerer(const LineAnswerer&) = delete;
   LineAnswerer& operator=(const LineAnswerer&) = delete;
 
   Answered answer(const InputLine& line) const {
     if (line.is_too_long) {
-      return refused("the line is longer than limits.line_bytes_max");
+      return refused(line_too_long_error(line.length, line_bytes_max_).message);
     }
     if (arguments_.chat) {
       return chat(line.text);
@@ -128,6 +130,7 @@ private:
   }
 
   const TokenizeArguments& arguments_;
+  std::int64_t line_bytes_max_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::optional<text::ChatFormat> format_;
   text::BodyRules rules_;
@@ -169,8 +172,7 @@ int command_tokenize(const TokenizeArguments& arguments) {
   if (!reader) {
     return fail(kExitRefused, reader.error().message);
   }
-  const LineAnswerer answerer(arguments, loaded.config.sampling, std::move(*tokenizer),
-                              std::move(format));
+  const LineAnswerer answerer(arguments, loaded.config, std::move(*tokenizer), std::move(format));
   int exit_code = kExitDone;
   InputLine line;
   for (;;) {

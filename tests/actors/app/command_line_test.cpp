@@ -175,6 +175,10 @@ TEST_F(CommandLine, TokenizeRefusesAKeyThatStandsTwice) {
   EXPECT_EQ(message("--decode", R"({"ids": [5], "ids": [6]})"), "line 2: `ids" + twice);
   EXPECT_EQ(message("", R"({"text": "a", "more": {"x": 1, "x": 2}})"), "line 2: `more.x" + twice);
   EXPECT_EQ(message("--chat", R"({"messages": [], "messages": []})"), "line 2: `messages" + twice);
+  EXPECT_EQ(
+      message("--set limits.line_bytes_max=1024", "{\"text\": \"" + std::string(2000, 'a') + "\"}"),
+      "line 2: the line has 2012 bytes; at most 1024 are allowed (limits.line_bytes_max); "
+      "shorten it or raise the limit");
 }
 
 /// A closed descriptor's number must not go to a file of the job: messages would stand in it. What
