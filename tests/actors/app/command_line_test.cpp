@@ -181,6 +181,13 @@ TEST_F(CommandLine, TokenizeRefusesAKeyThatStandsTwice) {
       "shorten it or raise the limit");
 }
 
+TEST_F(CommandLine, VerifySpeaksOfTheGoldenFile) {
+  const Outcome ended = run("verify --model " + kModel + " absent.safetensors");
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_TRUE(has(ended.err, "absent.safetensors: is not there, expected a golden file"))
+      << ended.err;
+}
+
 /// A closed descriptor's number must not go to a file of the job: messages would stand in it. What
 /// cannot be printed is a failure; the job itself is done.
 TEST_F(CommandLine, ClosedStandardStreamsSpoilNoFile) {
