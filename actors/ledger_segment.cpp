@@ -102,6 +102,12 @@ Result<SegmentReader> SegmentReader::open(const std::string& path) {
     return Error{ErrorCode::parse_error,
                  fmt::format("found no ledger segment, expected it to begin with \"TRPLEDG\"")};
   }
+  if (reader.size_ < static_cast<std::int64_t>(magic.size())) {
+    return Error{ErrorCode::io_error,
+                 fmt::format("is told to have {} bytes but holds more, expected a file of a known "
+                             "size; copy the ledger to a disk and name the copy",
+                             reader.size_)};
+  }
   reader.offset_ = static_cast<std::int64_t>(magic.size());
   const auto frame = reader.next();
   if (!frame || frame->kind != FrameKind::head) {

@@ -1,6 +1,7 @@
 #include "actors/plugin_library.hpp"
 
 #include "actors/digest.hpp"
+#include "engine/text/read_to_end.hpp"
 
 #include <fmt/format.h>
 
@@ -116,21 +117,20 @@ Result<LibraryFile> read_library(const std::string& path) {
   if (!S_ISREG(facts.st_mode)) {
     return {ErrorCode::bad_argument, path + ": expected a shared object, found no regular file"};
   }
-  if (facts.st_size > kBytesMax) {
-    return {ErrorCode::bad_argument,
-            fmt::format("{}: {} bytes, expected a shared object of at most {}", path, facts.st_size,
-                        kBytesMax)};
+  const auto too_large = [&](const std::string& found) {
+    return Error{ErrorCode::bad_argument,
+                 fmt::format("{}: {} bytes, expected a shared object of at most {}", path, found,
+                             kBytesMax)};
+  };
+  if (facts.st_size > kBytesMax) return too_large(std::to_string(facts.st_size));
+  if (!text::read_to_end(in.number(), facts.st_size, kBytesMax, file.bytes)) {
+    return failed(path, "the library cannot be read");
   }
-  file.bytes.resize(static_cast<std::size_t>(facts.st_size));
-  std::size_t done = 0;
-  while (done < file.bytes.size()) {
-    const ssize_t n = ::read(in.number(), file.bytes.data() + done, file.bytes.size() - done);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return failed(path, "the library cannot be read");
-    if (n == 0)
-      return {ErrorCode::io_error, path + ": the library became shorter while it was read"};
-    done += static_cast<std::size_t>(n);
+  if (std::ssize(file.bytes) < facts.st_size) {
+    return {ErrorCode::io_error, path + ": the library became shorter while it was read"};
   }
+  if (std::ssize(file.bytes) > kBytesMax)
+    return too_large("more than " + std::to_string(kBytesMax));
   const Digest digest = digest_of(std::string_view(file.bytes));
   file.digest = fmt::format("{:016x}{:016x}", digest.high, digest.low);
   return file;

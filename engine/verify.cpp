@@ -1,6 +1,7 @@
 #include "engine/verify.hpp"
 
 #include "engine/verify_run.hpp"
+#include "schedulers/core/options.hpp"
 
 #include <fmt/format.h>
 
@@ -184,7 +185,7 @@ bool Judge::judge_numbers(const std::string& name, const GoldenName& parts,
   if (odd == stored.floats.end()) return true;
   VerifyTensor tensor{.name = name};
   fail(tensor, fmt::format("holds {} as number {}, expected finite numbers: the file is damaged",
-                           *odd, odd - stored.floats.begin()));
+                           real_text(*odd), odd - stored.floats.begin()));
   report_.tensors.push_back(tensor);
   return false;
 }

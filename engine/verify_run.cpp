@@ -5,8 +5,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <cstring>
 #include <memory>
+#include <sys/stat.h>
 
 namespace troupe::engine {
 
@@ -77,6 +79,17 @@ Status check_feed(const std::string& path, const GoldenFile& file, const ModelCo
 } // namespace
 
 Result<GoldenFile> read_golden(const std::string& path, const ModelConfig& config) {
+  // A checkpoint may be a folder of shards, a golden file may not.
+  struct stat facts {};
+  if (::stat(path.c_str(), &facts) != 0 && (errno == ENOENT || errno == ENOTDIR)) {
+    return Error{ErrorCode::not_found, path + ": is not there, expected a golden file; name one, "
+                                              "or a folder that holds some"};
+  }
+  if (S_ISDIR(facts.st_mode)) {
+    return Error{ErrorCode::io_error, path +
+                                          ": is a folder, expected a golden file; name the files "
+                                          "in it"};
+  }
   Result<Checkpoint> checkpoint = Checkpoint::open(path);
   if (!checkpoint.ok()) return checkpoint.error();
   GoldenFile file;

@@ -1,16 +1,17 @@
 // `troupe tokenize`: text to ids, ids to text, chat request to prompt, one JSON object a line.
 
 #include "actors/app/batch_files.hpp"
+#include "actors/app/batch_line.hpp"
 #include "actors/app/commands.hpp"
 #include "actors/app/config_loader.hpp"
 #include "actors/app/response_body.hpp"
 #include "engine/text/chat_renderer.hpp"
 #include "engine/text/detokenizer.hpp"
+#include "engine/text/json_value.hpp"
 #include "engine/text/request_body.hpp"
+#include "engine/text/request_error.hpp"
 #include "engine/text/tokenizer.hpp"
 #include "schedulers/core/printable.hpp"
-
-#include <nlohmann/json.hpp>
 
 #include <cstdio>
 #include <filesystem>
@@ -20,8 +21,6 @@
 namespace troupe::app {
 
 namespace {
-
-using Json = nlohmann::json;
 
 /// A line of output, or the error that stands in its place.
 struct Answered {
@@ -46,64 +45,67 @@ std::string ids_json(const std::vector<std::int32_t>& ids) {
 
 class LineAnswerer {
 public:
-  LineAnswerer(const TokenizeArguments& arguments, const SamplingConfig& sampling,
+  LineAnswerer(const TokenizeArguments& arguments, const SystemConfig& config,
                std::shared_ptr<const text::Tokenizer> tokenizer,
                std::optional<text::ChatFormat> format)
-      : arguments_(arguments), tokenizer_(std::move(tokenizer)), format_(std::move(format)) {
+      : arguments_(arguments), line_bytes_max_(config.limits.line_bytes_max),
+        tokenizer_(std::move(tokenizer)), format_(std::move(format)) {
     rules_.strictness = text::Strictness::render;
     rules_.format = format_ ? &*format_ : nullptr;
     rules_.vocab = tokenizer_->vocab_size();
-    rules_.thinking_default = sampling.thinking;
-    rules_.reject_missing_reasoning = sampling.reject_missing_reasoning;
+    rules_.thinking_default = config.sampling.thinking;
+    rules_.reject_missing_reasoning = config.sampling.reject_missing_reasoning;
   }
   LineAnswerer(const LineAnswerer&) = delete;
   LineAnswerer& operator=(const LineAnswerer&) = delete;
 
   Answered answer(const InputLine& line) const {
     if (line.is_too_long) {
-      return refused("the line is longer than limits.line_bytes_max");
+      return refused(line_too_long_error(line.length, line_bytes_max_).message);
     }
     if (arguments_.chat) {
       return chat(line.text);
     }
-    const Json json = Json::parse(line.text, nullptr, false);
-    // The JSON reader takes a zero byte for the end of its input.
-    const bool has_zero = line.text.find('\0') != std::string::npos;
-    if (has_zero || json.is_discarded() || !json.is_object()) {
+    std::string repeated;
+    const auto json = text::parse_json(line.text, repeated);
+    if (!json || json->object() == nullptr) {
       return refused("the line is no JSON object; expected {\"text\": ...}, or {\"ids\": [...]} "
                      "with --decode");
     }
-    return arguments_.decode ? decode(json) : encode(json);
+    if (!repeated.empty()) {
+      return {{}, text::repeated_field(repeated)};
+    }
+    return arguments_.decode ? decode(*json) : encode(*json);
   }
 
 private:
-  Answered encode(const Json& json) const {
-    const auto at = json.find("text");
-    if (at == json.end() || !at->is_string()) {
+  Answered encode(const text::JsonValue& json) const {
+    const text::JsonValue* at = json.find("text");
+    if (at == nullptr || at->string() == nullptr) {
       return refused("expected {\"text\": \"...\"}");
     }
     const auto added = arguments_.plain ? text::AddedTokens::ignore : text::AddedTokens::match;
-    const auto ids = tokenizer_->encode(at->get_ref<const std::string&>(), added);
+    const auto ids = tokenizer_->encode(*at->string(), added);
     if (!ids) {
       return refused(ids.error().message);
     }
     return {"{\"ids\": " + ids_json(*ids) + "}", {}};
   }
 
-  Answered decode(const Json& json) const {
-    const auto at = json.find("ids");
-    if (at == json.end() || !at->is_array()) {
+  Answered decode(const text::JsonValue& json) const {
+    const text::JsonValue* at = json.find("ids");
+    if (at == nullptr || at->array() == nullptr) {
       return refused("expected {\"ids\": [...]}");
     }
+    const auto end = static_cast<std::uint64_t>(tokenizer_->vocab_size());
     std::vector<std::int32_t> ids;
-    for (const Json& id : *at) {
-      const bool is_id = id.is_number_integer() && id >= 0 && id < tokenizer_->vocab_size();
-      if (!is_id) {
-        return refused(
-            "found " + printable(id.dump(-1, ' ', false, Json::error_handler_t::replace)) +
-            " in ids, expected integers from 0 to " + std::to_string(tokenizer_->vocab_size() - 1));
+    for (const text::JsonValue& id : *at->array()) {
+      const std::uint64_t* value = id.natural();
+      if (value == nullptr || *value >= end) {
+        return refused("found " + printable(text::python_json(id)) +
+                       " in ids, expected integers from 0 to " + std::to_string(end - 1));
       }
-      ids.push_back(id.get<std::int32_t>());
+      ids.push_back(static_cast<std::int32_t>(*value));
     }
     const std::string text = text::decode(tokenizer_, ids, text::SpecialTokens::keep);
     return {"{\"text\": " + json_string(text) + "}", {}};
@@ -128,6 +130,7 @@ private:
   }
 
   const TokenizeArguments& arguments_;
+  std::int64_t line_bytes_max_;
   std::shared_ptr<const text::Tokenizer> tokenizer_;
   std::optional<text::ChatFormat> format_;
   text::BodyRules rules_;
@@ -169,8 +172,7 @@ int command_tokenize(const TokenizeArguments& arguments) {
   if (!reader) {
     return fail(kExitRefused, reader.error().message);
   }
-  const LineAnswerer answerer(arguments, loaded.config.sampling, std::move(*tokenizer),
-                              std::move(format));
+  const LineAnswerer answerer(arguments, loaded.config, std::move(*tokenizer), std::move(format));
   int exit_code = kExitDone;
   InputLine line;
   for (;;) {

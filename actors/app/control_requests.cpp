@@ -4,6 +4,8 @@
 #include "actors/app/config_loader.hpp"
 #include "actors/app/control_documents.hpp"
 #include "actors/app/derived_set.hpp"
+#include "engine/text/json_value.hpp"
+#include "engine/text/request_error.hpp"
 #include "schedulers/core/printable.hpp"
 
 #include <nlohmann/json.hpp>
@@ -20,8 +22,7 @@ namespace troupe::app {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-constexpr int kDepthMax = 2; ///< A request is one flat object.
+using text::JsonValue;
 
 /// A request that cannot be answered.
 struct Refusal {
@@ -57,21 +58,21 @@ std::set<std::string> keys_of(const Map& map) {
 /// The fields of one request, checked for type.
 class Fields {
 public:
-  explicit Fields(const Json& request) : request_(request) {}
+  explicit Fields(const JsonValue& request) : request_(request) {}
 
   std::string text(const char* key) {
-    const auto at = request_.find(key);
-    if (at == request_.end()) return {};
-    if (at->is_string()) return at->get<std::string>();
+    const JsonValue* at = request_.find(key);
+    if (at == nullptr) return {};
+    if (at->string() != nullptr) return *at->string();
     fail(key, "a text");
     return {};
   }
 
   /// A share from 0.001 to 1 in thousandths; 0 when it is absent.
   std::int64_t permille(const char* key) {
-    const auto at = request_.find(key);
-    if (at == request_.end()) return 0;
-    const double share = at->is_number() ? at->get<double>() : 0.0;
+    const JsonValue* at = request_.find(key);
+    if (at == nullptr) return 0;
+    const double share = at->is_number() ? at->number() : 0.0;
     // Written so that not-a-number fails.
     if (share >= 0.0005 && share <= 1.0) return std::llround(share * 1000.0);
     fail(key, "a number from 0.001 to 1");
@@ -86,24 +87,29 @@ private:
     refusal_ = Refusal{"bad_request", std::string(key) + ": expected " + expected};
   }
 
-  const Json& request_;
+  const JsonValue& request_;
   std::optional<Refusal> refusal_;
 };
 
-std::optional<Refusal> check_fields(const Json& request) {
-  if (!request.is_object() || !request.contains("command")) {
+/// The name of the command, or nothing when it is no text.
+std::string command_of(const JsonValue& request) {
+  const JsonValue* at = request.find("command");
+  return at != nullptr && at->string() != nullptr ? *at->string() : std::string();
+}
+
+std::optional<Refusal> check_fields(const JsonValue& request) {
+  if (request.find("command") == nullptr) {
     return Refusal{"bad_request", "found no request, expected one JSON object a line, as in "
                                   "{\"command\": \"show\"}"};
   }
   const std::set<std::string> names = keys_of(commands());
-  const std::string name =
-      request["command"].is_string() ? request["command"].get<std::string>() : std::string();
+  const std::string name = command_of(request);
   const auto command = commands().find(name);
   if (command == commands().end()) {
     return Refusal{"unknown_command",
                    "command: there is none of this name" + name_hint(name, names)};
   }
-  for (const auto& [key, value] : request.items()) {
+  for (const auto& [key, value] : *request.object()) {
     if (key == "command" || command->second.contains(key)) continue;
     std::set<std::string> valid = command->second;
     valid.insert("command");
@@ -159,15 +165,15 @@ ControlReply when_written(LedgerReply written, std::int64_t answer_us) {
 /// What one line asks for.
 class Request {
 public:
-  Request(ControlDesk& desk, const sched::PolicyRegistry& registry, const Json& request,
+  Request(ControlDesk& desk, const sched::PolicyRegistry& registry, const JsonValue& request,
           std::int64_t answer_us)
-      : desk_(desk), registry_(registry), command_(request["command"].get<std::string>()),
-        fields_(request), answer_us_(answer_us) {}
+      : desk_(desk), registry_(registry), command_(command_of(request)), fields_(request),
+        answer_us_(answer_us) {}
 
   /// Whether the answer may need a library to be looked at, which takes seconds at worst.
-  static bool may_take_long(const Json& request) {
+  static bool may_take_long(const JsonValue& request) {
     static const std::set<std::string> builds = {"check", "diff", "swap", "shadow", "canary"};
-    return builds.contains(request["command"].get<std::string>());
+    return builds.contains(command_of(request));
   }
 
   ControlReply reply() {
@@ -283,12 +289,6 @@ ControlReply made_by(ControlWorker& worker, std::function<ControlReply()> make) 
   };
 }
 
-/// The line as JSON; what nests is taken out, so that no depth does harm.
-Json parse_flat(std::string_view line) {
-  const auto keep = [](int depth, Json::parse_event_t, Json&) { return depth < kDepthMax; };
-  return Json::parse(line, keep, false);
-}
-
 } // namespace
 
 std::string control_error(std::string_view code, std::string_view message) {
@@ -303,8 +303,13 @@ ControlRequests::ControlRequests(std::shared_ptr<ControlDesk> desk,
       worker_(std::make_shared<ControlWorker>()) {}
 
 ControlReply ControlRequests::take(std::string_view line) {
-  const Json request = parse_flat(line);
-  if (const std::optional<Refusal> refusal = check_fields(request)) {
+  std::string repeated;
+  const Result<JsonValue> parsed = text::parse_json(line, repeated);
+  const JsonValue request = parsed.ok() ? *parsed : JsonValue();
+  const std::optional<Refusal> refusal =
+      repeated.empty() ? check_fields(request)
+                       : Refusal{"bad_request", text::repeated_field(repeated).message};
+  if (refusal) {
     return at_once(control_error(refusal->code, refusal->message));
   }
   if (!Request::may_take_long(request)) {

@@ -250,6 +250,12 @@ Status Journal::check_identity(const JobIdentity& identity) {
     return before.status();
   }
   const std::vector<std::string> changed = differences(*before, now, false);
+  if (!changed.empty() && !facts_.is_resumed) {
+    return {ErrorCode::mismatch, paths_.input +
+                                     ": it changed while the job was begun, as some files under "
+                                     "/proc do, expected an input that stays as it is; write what "
+                                     "it holds into a file and give that, or - for standard input"};
+  }
   if (!changed.empty()) {
     std::string text;
     for (const std::string& entry : changed) {

@@ -72,7 +72,7 @@ Status check_journal_header(const std::string& path) {
     return {ErrorCode::io_error, path + ": cannot be read (" + std::strerror(errno) +
                                      "), expected a journal; look after the disk"};
   }
-  if (facts.st_size == 0 || has_hot_journal(path)) return {};
+  if (got == 0 || has_hot_journal(path)) return {};
   const bool is_database = got == static_cast<ssize_t>(kHeaderBytes) &&
                            std::memcmp(header.data(), kMagic.data(), kMagic.size()) == 0;
   if (!is_database || number_at(header, kApplicationIdAt) != kJournalApplicationId) {

@@ -1,12 +1,14 @@
 #include "actors/app/trace_reader.hpp"
 
 #include "actors/app/batch_files.hpp"
+#include "engine/text/json_value.hpp"
 #include "schedulers/core/printable.hpp"
 
 #include <fmt/format.h>
-#include <nlohmann/json.hpp>
 
+#include <array>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <optional>
 #include <string_view>
@@ -18,26 +20,69 @@ namespace {
 
 constexpr const char* kCsvHeader = "TIMESTAMP,ContextTokens,GeneratedTokens";
 constexpr std::int64_t kTokensMax = 1 << 24;
+constexpr double kTimestampMsMax = 9e12;
+constexpr std::size_t kShownBytes = 60;
 constexpr std::int64_t kLineBytesMax = 1 << 20; ///< A row of a trace may hold what we do not read.
 
-std::optional<std::int64_t> whole(const nlohmann::json& line, const char* key) {
-  const auto at = line.find(key);
-  if (at == line.end() || !at->is_number()) return std::nullopt;
-  const auto value = at->get<double>();
-  if (!(value >= 0) || value > 9e15) return std::nullopt;
-  return static_cast<std::int64_t>(value);
+/// What is wrong with one column of a row; `found` is fit for a message.
+Error wrong_column(std::string_view column, const std::string& found, const std::string& expected) {
+  return {ErrorCode::parse_error,
+          fmt::format("{}: found {}, expected {}", column, found, expected)};
 }
 
-std::optional<sim::TraceRow> json_row(const std::string& text) {
-  // The JSON reader takes a zero byte for the end of its input.
-  if (text.find('\0') != std::string::npos) return std::nullopt;
-  const auto line = nlohmann::json::parse(text, nullptr, false);
-  if (!line.is_object()) return std::nullopt;
-  const auto at_ms = whole(line, "timestamp");
-  const auto prompt = whole(line, "input_length");
-  const auto output = whole(line, "output_length");
-  if (!at_ms || !prompt || !output || *at_ms > 9'000'000'000'000) return std::nullopt;
-  return sim::TraceRow{*at_ms * 1000, *prompt, *output};
+std::string whole_from(std::int64_t lowest, std::int64_t highest) {
+  return fmt::format("a whole number from {} to {}", lowest, highest);
+}
+
+std::string shown(const text::JsonValue* value) {
+  return value == nullptr ? "nothing" : printable(text::python_json(*value), kShownBytes);
+}
+
+/// A count of tokens: a whole number, also when it is written as 12.0.
+Result<std::int64_t> tokens_of(const text::JsonValue& line, const char* key, std::int64_t lowest) {
+  const text::JsonValue* at = line.find(key);
+  const double value = at != nullptr && at->is_number() ? at->number() : -1.0;
+  if (value >= static_cast<double>(lowest) && value <= kTokensMax && value == std::floor(value)) {
+    return static_cast<std::int64_t>(value);
+  }
+  return wrong_column(key, shown(at), whole_from(lowest, kTokensMax));
+}
+
+Result<std::int64_t> timestamp_us_of(const text::JsonValue& line) {
+  const text::JsonValue* at = line.find("timestamp");
+  const double at_ms = at != nullptr && at->is_number() ? at->number() : -1.0;
+  if (at_ms >= 0.0 && at_ms <= kTimestampMsMax) return std::llround(at_ms * 1000.0);
+  return wrong_column("timestamp", shown(at),
+                      fmt::format("milliseconds from 0 to {:.0f}", kTimestampMsMax));
+}
+
+Result<sim::TraceRow> json_row(const std::string& text) {
+  std::string repeated;
+  const auto line = text::parse_json(text, repeated);
+  if (!line || line->object() == nullptr) {
+    return {ErrorCode::parse_error,
+            fmt::format("found {}, expected a JSON object with timestamp, input_length and "
+                        "output_length, or the header {} on the first line",
+                        quote(text), kCsvHeader)};
+  }
+  if (!repeated.empty()) {
+    return {ErrorCode::parse_error,
+            printable(repeated, kShownBytes) + ": found twice in one object, expected once"};
+  }
+  const auto at_us = timestamp_us_of(*line);
+  if (!at_us) return at_us.error();
+  const auto prompt = tokens_of(*line, "input_length", 1);
+  if (!prompt) return prompt.error();
+  const auto output = tokens_of(*line, "output_length", 0);
+  if (!output) return output.error();
+  return sim::TraceRow{*at_us, *prompt, *output};
+}
+
+bool is_leap(std::int64_t year) { return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0; }
+
+std::int64_t days_in(std::int64_t year, std::int64_t month) {
+  constexpr std::array<std::int64_t, 12> kDays = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
+  return month == 2 && is_leap(year) ? 29 : kDays.at(static_cast<std::size_t>(month - 1));
 }
 
 /// Days since 1970-01-01 of a date of the common calendar.
@@ -49,10 +94,10 @@ std::int64_t days_of(std::int64_t year, std::int64_t month, std::int64_t day) {
   return era * 146'097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719'468;
 }
 
-/// Reads a row of numbers and marks from the left.
-class RowScanner {
+/// Reads a field of numbers and marks from the left.
+class FieldScanner {
 public:
-  explicit RowScanner(const std::string& text)
+  explicit FieldScanner(std::string_view text)
       : at_(text.data()), end_(text.data() + text.size()) {}
 
   /// A number without sign, within `lowest` and `highest`.
@@ -76,35 +121,83 @@ public:
       micros += (*at_ - '0') * unit;
     return micros;
   }
+  /// Whether the field ends here, but for ".0" where `zeros`.
+  bool ends(bool zeros) {
+    if (zeros && mark('.')) {
+      while (mark('0')) {
+      }
+    }
+    return at_ == end_;
+  }
 
 private:
   const char* at_;
   const char* end_;
 };
 
-/// YYYY-MM-DD HH:MM:SS[.F],PROMPT,OUTPUT and whatever follows.
-std::optional<sim::TraceRow> csv_row(const std::string& text) {
-  RowScanner row(text);
+/// YYYY-MM-DD HH:MM:SS[.F] in microseconds since 1970.
+std::optional<std::int64_t> us_of_date(std::string_view text) {
+  FieldScanner field(text);
   std::int64_t year = 0;
   std::int64_t month = 0;
   std::int64_t day = 0;
   std::int64_t hour = 0;
   std::int64_t minute = 0;
   std::int64_t second = 0;
-  const bool is_date = row.number(1970, 9999, year) && row.mark('-') && row.number(1, 12, month) &&
-                       row.mark('-') && row.number(1, 31, day) && row.mark(' ');
-  const bool is_time = is_date && row.number(0, 23, hour) && row.mark(':') &&
-                       row.number(0, 59, minute) && row.mark(':') && row.number(0, 60, second);
-  if (!is_time) return std::nullopt;
-  const std::int64_t micros = row.fraction_us();
-  sim::TraceRow out;
-  const bool is_row = row.mark(',') && row.number(0, kTokensMax, out.prompt) && row.mark(',') &&
-                      row.number(0, kTokensMax, out.output);
-  if (!is_row) return std::nullopt;
+  const bool is_date = field.number(1970, 9999, year) && field.mark('-') &&
+                       field.number(1, 12, month) && field.mark('-') &&
+                       field.number(1, days_in(year, month), day) && field.mark(' ');
+  const bool is_time = is_date && field.number(0, 23, hour) && field.mark(':') &&
+                       field.number(0, 59, minute) && field.mark(':') &&
+                       field.number(0, 60, second);
+  const std::int64_t micros = is_time ? field.fraction_us() : 0;
+  if (!is_time || !field.ends(false)) return std::nullopt;
   const std::int64_t seconds =
       ((days_of(year, month, day) * 24 + hour) * 60 + minute) * 60 + second;
-  out.at_us = seconds * 1'000'000 + micros;
-  return out;
+  return seconds * 1'000'000 + micros;
+}
+
+/// The columns of a row, of which those behind the third are not read.
+class CsvRow {
+public:
+  explicit CsvRow(std::string_view text) : rest_(text) {}
+
+  /// The next column, or nothing behind the last.
+  std::optional<std::string_view> next() {
+    if (!rest_) return std::nullopt;
+    const std::size_t comma = rest_->find(',');
+    const std::string_view field = rest_->substr(0, comma);
+    rest_ =
+        comma == std::string_view::npos ? std::nullopt : std::optional(rest_->substr(comma + 1));
+    return field;
+  }
+
+  Result<std::int64_t> tokens(const char* column, std::int64_t lowest) {
+    const auto field = next();
+    std::int64_t value = 0;
+    FieldScanner scanner(field.value_or(""));
+    if (scanner.number(lowest, kTokensMax, value) && scanner.ends(true)) return value;
+    return wrong_column(column, field ? quote(*field) : "nothing", whole_from(lowest, kTokensMax));
+  }
+
+private:
+  std::optional<std::string_view> rest_;
+};
+
+/// YYYY-MM-DD HH:MM:SS[.F],PROMPT,OUTPUT and whatever follows.
+Result<sim::TraceRow> csv_row(const std::string& text) {
+  CsvRow row(text);
+  const std::string_view time = *row.next();
+  const auto at_us = us_of_date(time);
+  if (!at_us) {
+    return wrong_column("TIMESTAMP", quote(time),
+                        "a day of the calendar and a time, as in 2023-11-16 18:15:46.68");
+  }
+  const auto prompt = row.tokens("ContextTokens", 1);
+  if (!prompt) return prompt.error();
+  const auto output = row.tokens("GeneratedTokens", 0);
+  if (!output) return output.error();
+  return sim::TraceRow{*at_us, *prompt, *output};
 }
 
 Error unreadable(const std::string& path, const std::string& what) {
@@ -142,14 +235,9 @@ Result<std::vector<sim::TraceRow>> read_trace(const std::string& path, std::int6
                       line.number, line.length, kLineBytesMax)};
     }
     auto row = is_csv ? csv_row(line.text) : json_row(line.text);
-    if (!row || row->prompt < 1 || row->prompt > kTokensMax || row->output > kTokensMax) {
-      return Error{ErrorCode::parse_error,
-                   fmt::format("{}:{}: found {}, expected {}; repair the row or take it out", path,
-                               line.number, quote(line.text),
-                               is_csv ? "a time, prompt tokens and output tokens"
-                                      : "a JSON object with timestamp, input_length >= 1 and "
-                                        "output_length, or the header TIMESTAMP,ContextTokens,"
-                                        "GeneratedTokens on the first line")};
+    if (!row) {
+      return Error{ErrorCode::parse_error, fmt::format("{}:{}: {}; repair the row or take it out",
+                                                       path, line.number, row.error().message)};
     }
     if (rows.empty()) first_us = row->at_us;
     row->at_us -= first_us;

@@ -16,8 +16,9 @@ namespace troupe::app {
 ///   {"timestamp": MS, "input_length": N, "output_length": N, ...}   one JSON object a line
 ///   TIMESTAMP,ContextTokens,GeneratedTokens                         CSV, as 2023-11-16 18:15:46.68
 ///
-/// A line is at most 1 MiB. Times count from the first row; rows must ascend by time. Errors name
-/// file and line, what was found and what was expected.
+/// Tokens are whole numbers, a time may be a fraction of its unit, and no key of a row stands
+/// twice. A line is at most 1 MiB. Times count from the first row; rows must ascend by time. Errors
+/// name file, line and column, what was found and what was expected.
 Result<std::vector<sim::TraceRow>> read_trace(const std::string& path, std::int64_t rows_max);
 
 } // namespace troupe::app

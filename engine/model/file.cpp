@@ -2,6 +2,7 @@
 
 #include "engine/model/file.hpp"
 
+#include "engine/text/read_to_end.hpp"
 #include "engine/text/system_words.hpp"
 #include "schedulers/core/printable.hpp"
 
@@ -101,19 +102,31 @@ Result<FileMap> InputFile::map() const {
   return map;
 }
 
+bool InputFile::holds_more_than_told() const {
+  char byte = 0;
+  return ::pread(descriptor_, &byte, 1, size_bytes_) == 1;
+}
+
+Result<std::string> InputFile::read_all(std::int64_t bytes_max) const {
+  const auto too_large = [&](const std::string& found) {
+    return Error{ErrorCode::bad_checkpoint, path_ + ": has " + found + " bytes, expected at most " +
+                                                std::to_string(bytes_max) +
+                                                "; it is damaged, fetch it again"};
+  };
+  if (size_bytes_ > bytes_max) return too_large(std::to_string(size_bytes_));
+  std::string bytes; // Cut meanwhile: its reader says what is missing.
+  if (::lseek(descriptor_, 0, SEEK_SET) < 0 ||
+      !text::read_to_end(descriptor_, size_bytes_, bytes_max, bytes)) {
+    return Error{ErrorCode::io_error, path_ + ": cannot be read (" + system_words(errno) + ")"};
+  }
+  if (std::ssize(bytes) > bytes_max) return too_large("more than " + std::to_string(bytes_max));
+  return bytes;
+}
+
 Result<std::string> read_text_file(const std::string& path, std::int64_t bytes_max) {
   auto file = InputFile::open(path);
   if (!file) return file.error();
-  if (file->size_bytes() > bytes_max) {
-    return Error{ErrorCode::bad_checkpoint, path + ": has " + std::to_string(file->size_bytes()) +
-                                                " bytes, expected at most " +
-                                                std::to_string(bytes_max) +
-                                                "; it is damaged, fetch it again"};
-  }
-  std::string text(static_cast<std::size_t>(file->size_bytes()), '\0');
-  const Status status = file->read_at(0, std::as_writable_bytes(std::span(text)));
-  if (!status) return status.error();
-  return text;
+  return file->read_all(bytes_max);
 }
 
 bool path_exists(const std::string& path) {

@@ -45,13 +45,20 @@ public:
   static Result<InputFile> open(const std::string& path);
 
   const std::string& path() const noexcept { return path_; }
+  /// As told when it was opened: 0 for a file under /proc, whatever it holds.
   std::int64_t size_bytes() const noexcept { return size_bytes_; }
+
+  /// Whether more can be read than size_bytes().
+  bool holds_more_than_told() const;
 
   /// Fills `into` from `offset_bytes`; fewer bytes than that are an error.
   Status read_at(std::int64_t offset_bytes, std::span<std::byte> into) const;
 
   /// Maps the whole file. An empty file gives an empty map.
   Result<FileMap> map() const;
+
+  /// What is read to the end; a file that holds more than `bytes_max` is refused with both sizes.
+  Result<std::string> read_all(std::int64_t bytes_max) const;
 
 private:
   InputFile(int descriptor, std::string path, std::int64_t size_bytes)

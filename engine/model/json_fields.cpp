@@ -3,12 +3,12 @@
 #include "engine/model/json_fields.hpp"
 
 #include "engine/model/file.hpp"
+#include "engine/model/json_keys.hpp"
 #include "schedulers/core/printable.hpp"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <set>
 
 namespace troupe::engine {
 
@@ -17,8 +17,6 @@ using nlohmann::json;
 namespace {
 
 constexpr std::size_t kShownChars = 60;
-constexpr std::size_t kDepthMax =
-    64; ///< Far above any published file; values are walked by recursion.
 constexpr const char* kRepair = "; repair the file or fetch it again";
 
 std::string shown(const json& value) {
@@ -50,10 +48,8 @@ public:
   bool end_array() override { return close(); }
 
   bool key(string_t& name) override {
-    Level& level = levels_.back();
-    level.key = name;
-    if (level.seen.insert(name).second) return true;
-    problem = path() + ": stands twice in one object, expected once";
+    if (keys_.take(name)) return true;
+    problem = keys_.problem();
     return false;
   }
 
@@ -69,32 +65,17 @@ public:
   }
 
 private:
-  struct Level {
-    std::string key;
-    std::set<std::string> seen;
-  };
-
   bool open() {
-    if (levels_.size() == kDepthMax) {
-      problem = path() + ": is nested deeper than " + std::to_string(kDepthMax) + " levels";
-      return false;
-    }
-    levels_.emplace_back();
-    return true;
+    if (keys_.open()) return true;
+    problem = keys_.problem();
+    return false;
   }
   bool close() {
-    levels_.pop_back();
+    keys_.close();
     return true;
   }
-  std::string path() const {
-    std::string out;
-    for (const Level& level : levels_) {
-      if (!level.key.empty()) out += (out.empty() ? "" : ".") + level.key;
-    }
-    return out.empty() ? "the value" : printable(out);
-  }
 
-  std::vector<Level> levels_;
+  JsonKeys keys_;
 };
 
 std::string place_of(const std::string& text, std::size_t byte) {

@@ -2,6 +2,8 @@
 
 #include "engine/model/safetensors.hpp"
 
+#include "engine/model/json_keys.hpp"
+
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
@@ -37,7 +39,7 @@ public:
   bool binary(binary_t&) override { return other(); }
 
   bool number_unsigned(std::uint64_t value) override {
-    if (depth_ == 2 && table_ == "metadata" && key_ == "total_size" && value <= INT64_MAX) {
+    if (depth() == 2 && table_ == "metadata" && key_ == "total_size" && value <= INT64_MAX) {
       total_size_bytes = static_cast<std::int64_t>(value);
       return true;
     }
@@ -52,23 +54,26 @@ public:
 
   bool start_object(std::size_t) override {
     if (in_map()) return other();
-    ++depth_;
+    if (!open()) return false;
     if (in_map()) has_weight_map = true;
     return true;
   }
   bool start_array(std::size_t) override {
-    if (depth_ == 0 || in_map() || (depth_ == 1 && table_ == "weight_map")) return other();
-    ++depth_;
-    return true;
+    if (depth() == 0 || in_map() || (depth() == 1 && table_ == "weight_map")) return other();
+    return open();
   }
   bool end_object() override {
-    --depth_;
+    keys_.close();
     return true;
   }
   bool end_array() override { return end_object(); }
 
   bool key(std::string& name) override {
-    if (depth_ == 1) table_ = name;
+    if (!keys_.take(name)) {
+      problem = keys_.problem();
+      return false;
+    }
+    if (depth() == 1) table_ = name;
     key_ = std::move(name);
     return true;
   }
@@ -85,13 +90,19 @@ public:
   }
 
 private:
-  bool in_map() const { return depth_ == 2 && table_ == "weight_map"; }
+  bool open() {
+    if (keys_.open()) return true;
+    problem = keys_.problem();
+    return false;
+  }
+  std::size_t depth() const { return keys_.depth(); }
+  bool in_map() const { return depth() == 2 && table_ == "weight_map"; }
   bool other() {
-    if (depth_ == 0) {
+    if (depth() == 0) {
       problem = "expected a JSON object with weight_map";
       return false;
     }
-    if (depth_ == 1 && table_ == "weight_map") {
+    if (depth() == 1 && table_ == "weight_map") {
       problem = "weight_map: expected an object, tensor name to file name";
       return false;
     }
@@ -102,7 +113,7 @@ private:
     return true;
   }
 
-  int depth_ = 0;
+  JsonKeys keys_;
   std::string table_;
   std::string key_;
 };
@@ -156,10 +167,6 @@ std::string compare_shard(std::span<const Placed> placed, std::span<const Tensor
   std::size_t i = 0;
   std::size_t j = 0;
   while (i < placed.size() || j < found.size()) {
-    if (i > 0 && i < placed.size() && placed[i].tensor == placed[i - 1].tensor) {
-      return index + ": weight_map: tensor " + in_quotes(placed[i].tensor) +
-             " occurs twice, expected once; fetch the index again";
-    }
     if (j == found.size() || (i < placed.size() && placed[i].tensor < found[j].name)) {
       return shard + ": tensor " + in_quotes(placed[i].tensor) + ": is missing, but " + index +
              " says it lies here; fetch the shard again";
@@ -226,13 +233,6 @@ Status Checkpoint::open_sharded(const std::string& folder, const std::string& in
   }
   std::sort(tensors_.begin(), tensors_.end(),
             [](const TensorInfo& a, const TensorInfo& b) { return a.name < b.name; });
-  for (std::size_t i = 1; i < tensors_.size(); ++i) {
-    if (tensors_[i].name == tensors_[i - 1].name) {
-      return {ErrorCode::bad_checkpoint,
-              index_path + ": weight_map: tensor " + in_quotes(tensors_[i].name) +
-                  " occurs twice, in two shards, expected once; fetch the checkpoint again"};
-    }
-  }
   return {};
 }
 

@@ -335,6 +335,10 @@ Result<std::string> header_text(const InputFile& file) {
   const auto damaged = [&](const std::string& what) {
     return Error{ErrorCode::bad_checkpoint, file.path() + ": " + what};
   };
+  if (file.size_bytes() == 0 && file.holds_more_than_told()) {
+    return damaged("is told to have 0 bytes but holds some, as files under /proc do, expected a "
+                   "safetensors file of a known size; copy it to a disk and name the copy");
+  }
   if (file.size_bytes() < kLengthBytes) {
     return damaged("has " + std::to_string(file.size_bytes()) +
                    " bytes, expected a safetensors file of at least 8; fetch it again");

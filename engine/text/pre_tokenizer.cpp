@@ -125,16 +125,46 @@ std::string message_of(int code) {
   return reinterpret_cast<const char*>(buffer.data());
 }
 
+/// Which limit the matching of one word met, by PCRE2's code; empty when it was none.
+std::string limit_met(int code) {
+  switch (code) {
+  case PCRE2_ERROR_MATCHLIMIT:
+    return std::to_string(kMatchStepsMax) + " steps of matching";
+  case PCRE2_ERROR_HEAPLIMIT:
+    return std::to_string(kMatchHeapKibMax) + " KiB of memory";
+  case PCRE2_ERROR_JIT_STACKLIMIT:
+    return std::to_string(kJitStackBytesMax >> 10) + " KiB of stack";
+  default:
+    return {};
+  }
+}
+
+/// Why the word that begins at byte `at` of a text of `size` bytes was not found.
+Error given_up(int code, std::size_t at, std::size_t size) {
+  const std::string limit = limit_met(code);
+  const std::string place =
+      "the word that begins at byte " + std::to_string(at) + " of " + std::to_string(size);
+  if (limit.empty()) {
+    return {ErrorCode::invalid_request,
+            "the text cannot be split into words: " + message_of(code) + " in " + place};
+  }
+  return {ErrorCode::invalid_request,
+          "the text cannot be split into words: " + place + " takes more than " + limit +
+              ", the limit for one word; a run of millions of spaces or other characters of one "
+              "kind does this: shorten it, or put other text between"};
+}
+
 } // namespace
 
 struct PreTokenizer::Expression {
   Owned<pcre2_code> code;
 
-  /// Appends the matches in `text` and what lies between them.
-  Status split(std::string_view text, std::vector<std::string_view>& pieces) const;
+  /// Appends the matches in `text`, a part of `whole`, and what lies between them.
+  Status split(std::string_view text, std::string_view whole,
+               std::vector<std::string_view>& pieces) const;
 };
 
-Status PreTokenizer::Expression::split(std::string_view text,
+Status PreTokenizer::Expression::split(std::string_view text, std::string_view whole,
                                        std::vector<std::string_view>& pieces) const {
   Matcher& matcher = matcher_of_thread();
   std::size_t from = 0; // of the piece that is not cut off yet
@@ -145,8 +175,8 @@ Status PreTokenizer::Expression::split(std::string_view text,
                     PCRE2_NO_UTF_CHECK | PCRE2_NOTEMPTY, matcher.data.get(), matcher.context.get());
     if (found == PCRE2_ERROR_NOMATCH) break;
     if (found < 0) {
-      return {ErrorCode::invalid_request, "the text cannot be split into words: " +
-                                              message_of(found) + " at byte " + std::to_string(at)};
+      return given_up(found, static_cast<std::size_t>(text.data() - whole.data()) + at,
+                      whole.size());
     }
     const PCRE2_SIZE* range = pcre2_get_ovector_pointer(matcher.data.get());
     if (range[0] > from) pieces.push_back(text.substr(from, range[0] - from));
@@ -191,7 +221,7 @@ Status PreTokenizer::split(std::string_view text, std::vector<std::string_view>&
   for (const auto& expression : expressions_) {
     next.clear();
     for (const std::string_view piece : current) {
-      if (Status status = expression->split(piece, next); !status) return status;
+      if (Status status = expression->split(piece, text, next); !status) return status;
     }
     current.swap(next);
   }

@@ -1,5 +1,6 @@
 #include "engine/text/text_file.hpp"
 
+#include "engine/text/read_to_end.hpp"
 #include "engine/text/system_words.hpp"
 
 #include <cerrno>
@@ -25,6 +26,12 @@ struct Descriptor {
   }
 };
 
+/// With the size where it is known, as the file is only read to `bytes_max`.
+Error too_large(const std::string& path, const std::string& found, std::int64_t bytes_max) {
+  return {ErrorCode::bad_checkpoint, path + ": has " + found + " bytes, expected at most " +
+                                         std::to_string(bytes_max) + "; is it the right file?"};
+}
+
 } // namespace
 
 Result<std::string> read_text_file(const std::string& path, std::int64_t bytes_max) {
@@ -41,21 +48,12 @@ Result<std::string> read_text_file(const std::string& path, std::int64_t bytes_m
             path + ": is " + (S_ISDIR(facts.st_mode) ? "a folder" : "a pipe, socket or device") +
                 ", expected a regular file; put the file there"};
   }
-  if (facts.st_size > bytes_max) {
-    return {ErrorCode::bad_checkpoint, path + ": has " + std::to_string(facts.st_size) +
-                                           " bytes, expected at most " + std::to_string(bytes_max) +
-                                           "; is it the right file?"};
+  if (facts.st_size > bytes_max) return too_large(path, std::to_string(facts.st_size), bytes_max);
+  std::string out; // Cut meanwhile: its reader says what is missing.
+  if (!read_to_end(file.number, facts.st_size, bytes_max, out)) return io_failure(path, "read");
+  if (static_cast<std::int64_t>(out.size()) > bytes_max) {
+    return too_large(path, "more than " + std::to_string(bytes_max), bytes_max);
   }
-  std::string out(static_cast<std::size_t>(facts.st_size), '\0');
-  std::size_t done = 0;
-  while (done < out.size()) {
-    const ssize_t got = ::read(file.number, out.data() + done, out.size() - done);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return io_failure(path, "read");
-    if (got == 0) break; // Cut meanwhile: its reader says what is missing.
-    done += static_cast<std::size_t>(got);
-  }
-  out.resize(done);
   return out;
 }
 

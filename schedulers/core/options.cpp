@@ -62,6 +62,7 @@ std::size_t distance(const std::string& a, const std::string& b) {
 } // namespace
 
 std::string real_text(double real) {
+  if (std::isnan(real)) return "nan"; // Its sign says nothing.
   std::string text = shortest(real);
   if (text.find_first_not_of("-0123456789") == std::string::npos) text += ".0";
   return text;

@@ -4,6 +4,7 @@
 #include "actors/ledger.hpp"
 #include "actors/ledger_reader.hpp"
 #include "actors/ledger_text.hpp"
+#include "tests/support/unsized_file.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -273,6 +274,16 @@ TEST(LedgerDamage, APipeOrFolderInPlaceOfASegmentIsSaidAtOnce) {
   ASSERT_EQ(got.faults.size(), 2U);
   for (const LedgerFault& fault : got.faults)
     EXPECT_EQ(fault.what, "found no regular file, expected a ledger segment") << fault.file;
+}
+
+TEST(LedgerDamage, ASegmentThatIsToldToBeEmptyIsSaidAsThat) {
+  const Folder folder;
+  const test::UnsizedFile file(std::string(kSegmentMagic) + "more");
+  fs::create_symlink(file.path(), segment_path(folder.path.string(), 1));
+  const Read got = read(folder.path);
+  ASSERT_EQ(got.faults.size(), 1U);
+  EXPECT_NE(got.faults[0].what.find("is told to have 0 bytes but holds more"), std::string::npos)
+      << got.faults[0].what;
 }
 
 TEST(LedgerQueue, WhatItHasNoRoomForIsLostAndCounted) {

@@ -6,6 +6,7 @@
 #include "schedulers/policy/questions.hpp"
 #include "tests/actors/plugin_files.hpp"
 #include "tests/support/cluster_builder.hpp"
+#include "tests/support/unsized_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -225,6 +226,13 @@ TEST(PluginLoaderErrors, NameTheFileAndWhatIsWrong) {
   EXPECT_NE(of_file(plugin_path("odd_short")).find("troupe_plugin has 8 bytes"), std::string::npos);
   EXPECT_EQ(mapped_copies(), 0);
   EXPECT_EQ(folder.entries(), 3) << "no private copy is left of what was refused";
+}
+
+TEST(PluginLibrary, OneThatIsToldToBeEmptyIsReadAllTheSame) {
+  const test::UnsizedFile file("some bytes");
+  const auto library = read_library(file.path());
+  ASSERT_TRUE(library.ok()) << library.error().message;
+  EXPECT_EQ(library->bytes, "some bytes\n");
 }
 
 TEST(PluginLoaderErrors, AnUnknownPolicyNamesThoseOfTheLibraryToo) {

@@ -72,7 +72,12 @@ TEST(Verifier, RefusesWhatIsNoGoldenFile) {
   auto shard = verifier->verify_file((model / "model-00001-of-00004.safetensors").string());
   ASSERT_FALSE(shard.ok());
   EXPECT_NE(shard.error().message.find("golden file"), std::string::npos) << shard.error().message;
-  EXPECT_FALSE(verifier->verify_file((model / "absent.safetensors").string()).ok());
+  const std::string absent = (model / "absent.safetensors").string();
+  EXPECT_EQ(verifier->verify_file(absent).error().message,
+            absent +
+                ": is not there, expected a golden file; name one, or a folder that holds some");
+  EXPECT_EQ(verifier->verify_file(model.string()).error().message,
+            model.string() + ": is a folder, expected a golden file; name the files in it");
 }
 
 /// Where the data of a tensor begins in a safetensors file.
@@ -117,11 +122,22 @@ TEST(Verifier, FindsNumbersThatAreNone) {
     std::string bytes = troupe::test::read_file(
         (source / "tests/vectors/goldens/nano-v4.1/repeat-012.safetensors").string());
     ASSERT_NE(bytes.find('"' + std::string(tensor) + '"'), std::string::npos) << tensor;
-    std::memset(bytes.data() + data_of(bytes, tensor), 0xFF, 4);
-    troupe::test::write_file(folder / "odd.safetensors", bytes);
-    auto report = verifier->verify_file(folder / "odd.safetensors");
-    ASSERT_TRUE(report.ok()) << report.error().message;
-    EXPECT_FALSE(report->passed()) << tensor;
+    // A quiet NaN with a sign and one without: both are told the same.
+    for (const unsigned char sign : {0xFF, 0x7F}) {
+      std::memset(bytes.data() + data_of(bytes, tensor), 0xFF, 4);
+      bytes[data_of(bytes, tensor) + 3] = static_cast<char>(sign);
+      troupe::test::write_file(folder / "odd.safetensors", bytes);
+      auto report = verifier->verify_file(folder / "odd.safetensors");
+      ASSERT_TRUE(report.ok()) << report.error().message;
+      EXPECT_FALSE(report->passed()) << tensor;
+      std::string problems;
+      for (const auto& quant : report->quants) {
+        for (const std::string& problem : quant.problems)
+          problems += problem + '\n';
+      }
+      const std::string told = std::string(tensor) + ": holds nan as number 0, expected finite";
+      EXPECT_NE(problems.find(told), std::string::npos) << problems;
+    }
   }
 }
 

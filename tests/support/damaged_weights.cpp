@@ -312,11 +312,14 @@ std::vector<Damage> wrong_indexes() {
   index("index_map_null", replace(kTinyIndex, R"({"weight_map":null})"),
         {"weight_map: expected an object"});
   index("index_deep", replace(kTinyIndex, "{\"x\":" + nested("[", "]", kDeep) + "}"),
-        {"weight_map: is missing"});
+        {"x: is nested deeper than 64 levels"});
   index(
       "index_tensor_twice",
       edit(kTinyIndex, "\"norm.weight\":", "\"norm.weight\":\"" + kSecond + "\",\"norm.weight\":"),
-      {"tensor 'norm.weight' occurs twice"});
+      {"weight_map.norm.weight: stands twice in one object, expected once",
+       "fetch the checkpoint"});
+  index("index_map_twice", edit(kTinyIndex, "{", R"({"weight_map":{},)"),
+        {"weight_map: stands twice in one object, expected once"});
   index("index_lacks_a_tensor", edit(kTinyIndex, ",\"norm.weight\":\"" + kSecond + "\"", ""),
         {"tensor 'norm.weight'", "is here, but"});
   index(
@@ -330,7 +333,7 @@ std::vector<Damage> wrong_indexes() {
           edit(kTinyIndex, "\"norm.weight\":",
                "\"norm.weight\":\"third.safetensors\",\"norm.weight\":")(folder);
         },
-        {"tensor 'norm.weight'", "occurs twice", "in two shards"});
+        {"weight_map.norm.weight: stands twice in one object, expected once"});
   index("index_a_folder", instead(kTinyIndex, make_folder), {"is a folder", "a regular file"});
   index("index_a_pipe", instead(kTinyIndex, make_pipe), {"is a pipe", "a regular file"});
   index("index_a_device", instead(kTinyIndex, make_device), {"device", "a regular file"});

@@ -4,7 +4,9 @@
 
 #include "actors/app/config_bind.hpp"
 #include "actors/app/config_loader.hpp"
+#include "actors/app/config_sim.hpp"
 #include "tests/actors/app/temporary_folder.hpp"
+#include "tests/support/unsized_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -241,6 +243,20 @@ TEST(SystemFile, SpecialFilesAreRefusedAtOnce) {
     expect_one(load_system_config(path).errors, {path + ": ", part, "expected"});
     expect_one(load_policy_file(path, registry).errors, {path + ": ", part, "expected"});
   }
+}
+
+TEST(SystemFile, OneThatIsToldToBeEmptyIsReadAllTheSame) {
+  sched::PolicyRegistry registry;
+  sched::register_builtin_policies(registry);
+  {
+    const test::UnsizedFile file("limits = 3");
+    expect_one(load_system_config(file.path()).errors, {file.path() + ":1: limits: found"});
+    expect_one(load_sim_file(file.path(), registry).errors, {file.path() + ":1: limits: found"});
+  }
+  const test::UnsizedFile file("name = \"mine\"");
+  const PolicyOutcome policies = load_policy_file(file.path(), registry);
+  ASSERT_TRUE(policies.ok()) << error_lines(policies.errors);
+  EXPECT_EQ(policies.set.name, "mine");
 }
 
 class BadOverrides : public testing::TestWithParam<BadText> {};

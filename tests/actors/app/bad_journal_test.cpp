@@ -3,8 +3,10 @@
 // Method: a stopped job's journal, changed on the disk in many ways, opened again.
 
 #include "actors/app/journal.hpp"
+#include "actors/app/journal_header.hpp"
 #include "schedulers/core/rng.hpp"
 #include "tests/actors/app/temporary_folder.hpp"
+#include "tests/support/unsized_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -166,6 +168,13 @@ TEST(BadJournal, AnEmptyOneIsNone) {
   ASSERT_FALSE(refused.ok());
   EXPECT_NE(refused.error().message.find("not empty and there is no journal"), std::string::npos);
   EXPECT_TRUE(job.open(true).ok()) << "--restart takes it";
+}
+
+TEST(BadJournal, OneThatIsOnlyToldToBeEmptyIsNoNewOne) {
+  const test::UnsizedFile file("some bytes");
+  const Status status = check_journal_header(file.path());
+  ASSERT_FALSE(status.ok());
+  EXPECT_EQ(status.error().message.rfind(file.path(), 0), 0U) << status.error().message;
 }
 
 TEST(BadJournal, CutAnywhere) {

@@ -3,6 +3,7 @@
 
 #include "actors/app/batch_files.hpp"
 #include "tests/actors/app/temporary_folder.hpp"
+#include "tests/support/unsized_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -140,6 +141,18 @@ TEST(LineReader, ALongLineIsSkippedWithoutBeingKept) {
   EXPECT_LT(line.text.capacity(), 1U << 20);
   ASSERT_EQ(*reader->next(line), ReadState::line);
   EXPECT_EQ(line.text, "after");
+}
+
+TEST(LineReader, AFileThatIsToldToBeEmptyIsReadAllTheSame) {
+  const test::UnsizedFile file("one\ntwo");
+  auto reader = LineReader::open(file.path(), kLimit);
+  ASSERT_TRUE(reader.ok()) << reader.error().message;
+  EXPECT_EQ(read_all(*reader), "1@0:one|2@4:two|");
+  auto fetcher = LineFetcher::open(file.path());
+  ASSERT_TRUE(fetcher.ok());
+  InputLine line{2, 4, 3, digest_of("two"), false, ""};
+  EXPECT_TRUE(fetcher->fetch(line).ok());
+  EXPECT_EQ(line.text, "two");
 }
 
 TEST(LineReader, RefusesWhatIsNoFile) {

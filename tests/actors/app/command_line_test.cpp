@@ -190,6 +190,30 @@ TEST_F(CommandLine, TokenizeGoesThereAndBack) {
   EXPECT_EQ(run("tokenize --model nowhere", "").exit_code, 2);
 }
 
+TEST_F(CommandLine, TokenizeRefusesAKeyThatStandsTwice) {
+  const auto message = [&](const std::string& flags, const std::string& line) {
+    const Outcome ended = run("tokenize " + flags + " --model " + kModel, "\n" + line + "\n");
+    EXPECT_EQ(ended.exit_code, 3) << ended.err;
+    return Json::parse(ended.out)["error"]["message"].get<std::string>();
+  };
+  const std::string twice = "` stands twice in one object, expected once; remove one of them";
+  EXPECT_EQ(message("", R"({"text": "a", "text": "b"})"), "line 2: `text" + twice);
+  EXPECT_EQ(message("--decode", R"({"ids": [5], "ids": [6]})"), "line 2: `ids" + twice);
+  EXPECT_EQ(message("", R"({"text": "a", "more": {"x": 1, "x": 2}})"), "line 2: `more.x" + twice);
+  EXPECT_EQ(message("--chat", R"({"messages": [], "messages": []})"), "line 2: `messages" + twice);
+  EXPECT_EQ(
+      message("--set limits.line_bytes_max=1024", "{\"text\": \"" + std::string(2000, 'a') + "\"}"),
+      "line 2: the line has 2012 bytes; at most 1024 are allowed (limits.line_bytes_max); "
+      "shorten it or raise the limit");
+}
+
+TEST_F(CommandLine, VerifySpeaksOfTheGoldenFile) {
+  const Outcome ended = run("verify --model " + kModel + " absent.safetensors");
+  EXPECT_EQ(ended.exit_code, 2);
+  EXPECT_TRUE(has(ended.err, "absent.safetensors: is not there, expected a golden file"))
+      << ended.err;
+}
+
 /// A closed descriptor's number must not go to a file of the job: messages would stand in it. What
 /// cannot be printed is a failure; the job itself is done.
 TEST_F(CommandLine, ClosedStandardStreamsSpoilNoFile) {

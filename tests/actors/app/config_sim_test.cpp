@@ -224,6 +224,68 @@ TEST(TraceReader, BadRowsAreErrorsWithTheirLine) {
   EXPECT_FALSE(read_trace(folder.path("absent"), 10).ok());
 }
 
+// What is no whole number, no day or stands twice is not rounded, moved or chosen from.
+TEST(TraceReader, BadColumnsAreNamedWithWhatIsExpected) {
+  const TemporaryFolder folder;
+  const std::string tokens = "expected a whole number from 1 to 16777216";
+  const std::string more = "expected a whole number from 0 to 16777216";
+  const std::string day = "expected a day of the calendar and a time, as in 2023-11-16 18:15:46.68";
+  const std::tuple<const char*, std::string, std::string> cases[] = {
+      {R"({"timestamp": 6, "input_length": 12.5, "output_length": 1})", "input_length: found 12.5",
+       tokens},
+      {R"({"timestamp": 6, "input_length": 0, "output_length": 1})", "input_length: found 0",
+       tokens},
+      {R"({"timestamp": 6, "input_length": 7, "output_length": 0.25})", "output_length: found 0.25",
+       more},
+      {R"({"timestamp": 6, "input_length": 7, "output_length": 1e9})",
+       "output_length: found 1000000000.0", more},
+      {R"({"timestamp": 6, "input_length": 7})", "output_length: found nothing", more},
+      {R"({"timestamp": "6", "input_length": 7, "output_length": 1})", "timestamp: found \"6\"",
+       "expected milliseconds from 0 to 9000000000000"},
+      {R"({"timestamp": 6, "input_length": 7, "output_length": 1, "input_length": 8})",
+       "input_length: found twice in one object", "expected once"},
+      {R"({"timestamp": 6, "input_length": 7, "output_length": 1, "x": {"a": 1, "a": 1}})",
+       "x.a: found twice in one object", "expected once"},
+      {"2023-02-30 18:15:47,3,1", "TIMESTAMP: found \"2023-02-30 18:15:47\"", day},
+      {"2023-02-29 18:15:47,3,1", "TIMESTAMP: found \"2023-02-29 18:15:47\"", day},
+      {"2100-02-29 18:15:47,3,1", "TIMESTAMP: found \"2100-02-29 18:15:47\"", day},
+      {"2023-04-31 18:15:47,3,1", "TIMESTAMP: found \"2023-04-31 18:15:47\"", day},
+      {"2023-11-16 18:15:47Z,3,1", "TIMESTAMP: found \"2023-11-16 18:15:47Z\"", day},
+      {"2023-11-16 18:15:47,3.5,1", "ContextTokens: found \"3.5\"", tokens},
+      {"2023-11-16 18:15:47,0,1", "ContextTokens: found \"0\"", tokens},
+      {"2023-11-16 18:15:47,3", "GeneratedTokens: found nothing", more},
+      {"2023-11-16 18:15:47,3,1.5,x", "GeneratedTokens: found \"1.5\"", more},
+  };
+  for (const auto& [bad, found, expected] : cases) {
+    const std::string good = bad[0] == '{'
+                                 ? R"({"timestamp": 5, "input_length": 7, "output_length": 3})"
+                                 : "TIMESTAMP,ContextTokens,GeneratedTokens";
+    const std::string path = folder.write("t", fmt::format("{}\n{}\n", good, bad));
+    const auto rows = read_trace(path, 10);
+    ASSERT_FALSE(rows.ok()) << bad;
+    EXPECT_EQ(rows.error().message,
+              fmt::format("{}:2: {}, {}; repair the row or take it out", path, found, expected));
+  }
+}
+
+TEST(TraceReader, WholeNumbersWithAPointAndFractionsOfTime) {
+  const TemporaryFolder folder;
+  auto rows = read_trace(
+      folder.write("t", "{\"timestamp\": 1000.25, \"input_length\": 7.0, \"output_length\": 3}\n"
+                        "{\"timestamp\": 1250.5, \"input_length\": 9, \"output_length\": 4e1}\n"),
+      10);
+  ASSERT_TRUE(rows.ok()) << rows.error().message;
+  EXPECT_EQ((*rows)[0].prompt, 7);
+  EXPECT_EQ((*rows)[1].at_us, 250'250);
+  EXPECT_EQ((*rows)[1].output, 40);
+  rows = read_trace(folder.write("t", "TIMESTAMP,ContextTokens,GeneratedTokens\n"
+                                      "2024-02-29 23:59:59,3.0,1,more\n"
+                                      "2024-03-01 00:00:00,3,1\n"),
+                    10);
+  ASSERT_TRUE(rows.ok()) << rows.error().message;
+  EXPECT_EQ((*rows)[1].at_us, 1'000'000);
+}
+
 TEST(TraceReader, HostileRowsAreBoundedInTimeAndWords) {
   const TemporaryFolder folder;
   const std::string header = "TIMESTAMP,ContextTokens,GeneratedTokens\n";
@@ -251,8 +313,8 @@ TEST(TraceReader, HostileRowsAreBoundedInTimeAndWords) {
     const auto rows = read_trace(path, 10);
     ASSERT_FALSE(rows.ok()) << text.substr(0, 200);
     const std::string& message = rows.error().message;
-    EXPECT_TRUE(message.rfind(path + (text[0] == '{' ? ":2: found" : ":3: found"), 0) == 0)
-        << message;
+    EXPECT_TRUE(message.rfind(path + (text[0] == '{' ? ":2: " : ":3: "), 0) == 0) << message;
+    EXPECT_NE(message.find("found"), std::string::npos) << message;
     EXPECT_NE(message.find("expected"), std::string::npos) << message;
     EXPECT_LE(message.size(), 600U);
     EXPECT_EQ(message.find('\x1b'), std::string::npos);

@@ -318,6 +318,12 @@ TEST_F(ControlSocketTest, SaysWhereTheLedgerLiesWhenItIsWritten) {
 
 TEST_F(ControlSocketTest, RefusesWhatIsNoRequest) {
   EXPECT_EQ(error_code("no json"), "bad_request");
+  const Json twice = ask(R"({"command":"show","command":"top"})");
+  EXPECT_EQ(twice["error"]["code"], "bad_request");
+  EXPECT_EQ(twice["error"]["message"],
+            "`command` stands twice in one object, expected once; remove one of them");
+  EXPECT_EQ(error_code(R"({"command":"check","text":"a","text":"b"})"), "bad_request");
+  EXPECT_EQ(error_code(R"({"command":"check","text":{"a":1}})"), "bad_request");
   EXPECT_EQ(error_code("[1]"), "bad_request");
   EXPECT_EQ(error_code("{}"), "bad_request");
   EXPECT_EQ(error_code("7"), "bad_request");

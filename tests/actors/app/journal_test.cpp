@@ -351,6 +351,25 @@ TEST(Journal, AnEditedLineStopsTheJob) {
   EXPECT_FALSE((*opened)->commit({}).ok()) << "nothing goes on after a failure";
 }
 
+// What is read a second time must be what was read first, also in the first run.
+TEST(Journal, AnInputThatChangesWhileTheJobIsBegunIsNamed) {
+  Job job;
+  bool has_changed = false;
+  job.options.at_write = [&](const char* point) {
+    if (std::string(point) != "after begin commit" || has_changed) return;
+    has_changed = true;
+    std::ofstream(job.paths.input, std::ios::app) << "\n" << batch_line("more");
+  };
+  const auto opened = job.open();
+  ASSERT_TRUE(has_changed);
+  ASSERT_FALSE(opened.ok());
+  EXPECT_EQ(
+      opened.error().message.rfind(job.paths.input + ": it changed while the job was begun", 0), 0U)
+      << opened.error().message;
+  EXPECT_FALSE(job.folder.has("out.jsonl.journal")) << "the same command must not meet it";
+  EXPECT_TRUE(job.open().ok());
+}
+
 TEST(Journal, RefusesASecondProcess) {
   Job job;
   auto first = job.open();

@@ -4,6 +4,7 @@
 #include "engine/model/identity.hpp"
 #include "schedulers/core/rng.hpp"
 #include "tests/support/checkpoint_files.hpp"
+#include "tests/support/unsized_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -35,6 +36,17 @@ TEST(Config, ReadsTheBundledModel) {
   EXPECT_EQ(config->generation.top_p, 0.95);
   EXPECT_EQ(config->image_token, 4094);
   EXPECT_EQ(config->block_multiple(), 4);
+}
+
+TEST(Config, AFileThatIsToldToBeEmptyIsReadAllTheSame) {
+  const ScratchFolder folder;
+  const test::UnsizedFile file("{\"a\": 1, 2}");
+  std::filesystem::create_symlink(file.path(), folder / "config.json");
+  const auto config = read_model_config(folder.path());
+  ASSERT_FALSE(config.ok());
+  EXPECT_NE(config.error().message.find("config.json:1: byte 10: is no valid JSON"),
+            std::string::npos)
+      << config.error().message;
 }
 
 TEST(Config, LayerRolesFollowTheSources) {

@@ -3,6 +3,7 @@
 #include "engine/model/safetensors.hpp"
 #include "schedulers/core/rng.hpp"
 #include "tests/support/checkpoint_files.hpp"
+#include "tests/support/unsized_file.hpp"
 
 #include <gtest/gtest.h>
 
@@ -45,6 +46,19 @@ TEST(Safetensors, ReadsTheBundledCheckpoint) {
   EXPECT_EQ(view->bytes.size(), 4096U * 256 * 2);
   for (std::size_t i = 1; i < checkpoint->tensors().size(); ++i) {
     ASSERT_LT(checkpoint->tensors()[i - 1].name, checkpoint->tensors()[i].name);
+  }
+}
+
+// Its size says where tensors end, so it must be known; what it says of itself is not "0 bytes".
+TEST(Safetensors, AFileThatIsToldToBeEmptyIsRefusedAsThat) {
+  const test::UnsizedFile file("some bytes");
+  for (const CheckpointMode mode : {CheckpointMode::headers, CheckpointMode::map}) {
+    const auto checkpoint = Checkpoint::open(file.path(), mode);
+    ASSERT_FALSE(checkpoint.ok());
+    EXPECT_EQ(checkpoint.error().message,
+              file.path() + ": is told to have 0 bytes but holds some, as files under /proc do, "
+                            "expected a safetensors file of a known size; copy it to a disk and "
+                            "name the copy");
   }
 }
 
@@ -350,7 +364,10 @@ TEST(Safetensors, RefusesIndexAndShardsThatDisagree) {
   write_two_shards(folder, index_json({{"a", kOne}, {"b", kTwo}, {"c", kTwo}}));
   expect_refused(folder.path(), ErrorCode::bad_checkpoint, {"tensor 'b'"});
   write_two_shards(folder, index_json({{"a", kOne}, {"a", kOne}, {"b", kOne}, {"c", kTwo}}));
-  expect_refused(folder.path(), ErrorCode::bad_checkpoint, {"tensor 'a' occurs twice"});
+  expect_refused(folder.path(), ErrorCode::bad_checkpoint, {"weight_map.a: stands twice"});
+  // Of two places for one tensor neither is guessed.
+  write_two_shards(folder, index_json({{"a", kOne}, {"b", kOne}, {"a", kTwo}, {"c", kTwo}}));
+  expect_refused(folder.path(), ErrorCode::bad_checkpoint, {"weight_map.a: stands twice"});
   write_two_shards(folder, index_json({{"a", kOne}, {"b", kOne}, {"c", "three.safetensors"}}));
   expect_refused(folder.path(), ErrorCode::bad_checkpoint,
                  {"three.safetensors: shard is missing", "such as 'c'", "fetch"});
@@ -382,6 +399,12 @@ TEST(Safetensors, RefusesBrokenIndexes) {
       {R"({"weight_map":{"a":1}})", "tensor 'a': expected a file name"},
       {R"({"weight_map":{"a":["one.safetensors"]}})", "tensor 'a': expected a file name"},
       {R"({"weight_map":{"a":{"b":"one.safetensors"}}})", "tensor 'a': expected a file name"},
+      {R"({"metadata":{},"metadata":{},"weight_map":{"a":"one.safetensors"}})",
+       "metadata: stands twice in one object, expected once; the index is damaged"},
+      {R"({"metadata":{"total_size":1,"total_size":2}})", "metadata.total_size: stands twice"},
+      {R"({"weight_map":{"a":"one.safetensors"},"weight_map":{"b":"one.safetensors"}})",
+       "weight_map: stands twice"},
+      {R"({"other":[{"x":1},{"y":1,"y":2}]})", "other.y: stands twice"},
   };
   for (const auto& [text, part] : cases) {
     ScratchFolder folder;

@@ -143,6 +143,18 @@ TEST(Tokenizer, LongRunsTakeSecondsNotHours) {
   }
 }
 
+// A run of spaces is tried from every place, up to a limit that the message names.
+TEST(Tokenizer, ARunBeyondTheLimitIsRefusedWithThatLimit) {
+  const std::string text = "ab" + std::string(15U << 20, ' ') + "c";
+  const auto ids = nano()->encode(text, AddedTokens::match);
+  ASSERT_FALSE(ids.ok());
+  EXPECT_EQ(ids.error().message,
+            "the text cannot be split into words: the word that begins at byte 2 of 15728643 takes "
+            "more than 10000000 steps of matching, the limit for one word; a run of millions of "
+            "spaces or other characters of one kind does this: shorten it, or put other text "
+            "between");
+}
+
 TEST(Tokenizer, ManyThreadsShareOne) {
   const std::string text = "Remember this list.\n- Ida: March 1234 é 一二三";
   const Ids expected = encoded(*nano(), text, AddedTokens::ignore);

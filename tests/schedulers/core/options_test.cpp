@@ -131,6 +131,10 @@ TEST(RealText, IsNeverTheTextOfAnInteger) {
   EXPECT_EQ(real_text(0.1), "0.1");
   EXPECT_EQ(real_text(1e300), "1e+300");
   EXPECT_EQ(real_text(std::numeric_limits<double>::infinity()), "inf");
+  for (const double nan :
+       {std::numeric_limits<double>::quiet_NaN(), -std::numeric_limits<double>::quiet_NaN()}) {
+    EXPECT_EQ(real_text(nan), "nan");
+  }
 }
 
 TEST(OptionTable, CountsTheEntriesOfLists) {
