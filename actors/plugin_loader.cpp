@@ -5,6 +5,8 @@
 #include "schedulers/plugin/plugin_policy.hpp"
 #include "schedulers/policies/queue/wait_bound.hpp"
 
+#include <algorithm>
+#include <list>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -17,6 +19,10 @@ using LibraryPtr = std::shared_ptr<const PluginLibrary>;
 
 /// Looks that were passed are remembered, at most so many; then all are forgotten.
 constexpr std::size_t kPassedMax = 1024;
+
+/// Libraries whose bytes are kept, those that were loaded last.
+constexpr std::size_t kKeptMax = 8;
+constexpr std::size_t kKeptBytesMax = 64 << 20;
 
 Error at_path(const std::string& path, const Error& error) {
   const bool is_named = error.message.rfind(path, 0) == 0;
@@ -31,7 +37,8 @@ struct PluginLoader::State {
   PluginLoaderOptions options;
   std::mutex looking; ///< Taken first. One child looks at a time, and what it finds is loaded once.
   std::set<std::string> passed;
-  std::mutex mutex; ///< Of what is in memory: whoever asks for that waits for nobody.
+  std::list<LibraryFile> kept; ///< Newest first. The way back needs them, whatever is on the disk.
+  std::mutex mutex;            ///< Of what is in memory: whoever asks for that waits for nobody.
   std::map<std::string, std::weak_ptr<const PluginLibrary>> by_digest;
 
   Result<LibraryPtr> open(const LibrarySpec& spec);
@@ -44,6 +51,8 @@ struct PluginLoader::State {
 
 private:
   LibraryPtr in_memory(const std::string& digest);
+  Result<LibraryFile> file_of(const LibrarySpec& spec);
+  void keep(LibraryFile file);
 };
 
 LibraryPtr PluginLoader::State::in_memory(const std::string& digest) {
@@ -67,25 +76,48 @@ Status PluginLoader::State::look(const LibraryFile& file, const LibrarySpec& spe
   return {};
 }
 
+/// The bytes that the set was made with: those on the disk, or those that were kept.
+/// @pre `looking` is held
+Result<LibraryFile> PluginLoader::State::file_of(const LibrarySpec& spec) {
+  auto file = read_library(spec.path);
+  if (spec.digest.empty() || (file.ok() && file->digest == spec.digest)) return file;
+  for (const LibraryFile& one : kept) {
+    if (one.digest == spec.digest) return one;
+  }
+  if (!file.ok()) return file;
+  return Error{ErrorCode::mismatch, spec.path + ": the library's digest is " + file->digest +
+                                        ", the policy set was made with " + spec.digest +
+                                        "; swap the set again to take the file as it is now"};
+}
+
+/// @pre `looking` is held
+void PluginLoader::State::keep(LibraryFile file) {
+  kept.remove_if([&](const LibraryFile& one) { return one.digest == file.digest; });
+  kept.push_front(std::move(file));
+  std::size_t bytes = 0;
+  auto last = kept.begin();
+  for (std::size_t count = 0; last != kept.end(); ++last, ++count) {
+    bytes += last->bytes.size();
+    if (count > 0 && (count >= kKeptMax || bytes > kKeptBytesMax)) break;
+  }
+  kept.erase(last, kept.end());
+}
+
 Result<LibraryPtr> PluginLoader::State::open(const LibrarySpec& spec) {
   if (!spec.digest.empty()) {
     if (LibraryPtr library = in_memory(spec.digest)) return library;
   }
   const std::lock_guard one(looking);
-  auto file = read_library(spec.path);
+  auto file = file_of(spec);
   if (!file.ok()) return file.error();
-  if (!spec.digest.empty() && spec.digest != file->digest) {
-    return {ErrorCode::mismatch, spec.path + ": the library's digest is " + file->digest +
-                                     ", the policy set was made with " + spec.digest +
-                                     "; swap the set again to take the file as it is now"};
-  }
   if (LibraryPtr library = in_memory(file->digest)) return library;
   if (const Status status = look(*file, spec, {}); !status.ok()) return status.error();
   auto library = PluginLibrary::load(*file);
   if (!library.ok()) return library.error();
+  keep(std::move(file).value());
   const std::lock_guard lock(mutex);
   std::erase_if(by_digest, [](const auto& known) { return known.second.expired(); });
-  by_digest[file->digest] = *library;
+  by_digest[(*library)->digest()] = *library;
   return library;
 }
 

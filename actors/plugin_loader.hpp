@@ -28,7 +28,8 @@ public:
   ~PluginLoader() override;
 
   /// A library with the digest that the set names is used as it is in memory; otherwise the file is
-  /// read, and refused when its digest differs from the set's.
+  /// read. When that has another digest by now, or is gone, the bytes with the set's digest are
+  /// taken from those that were loaded last (8 libraries, 64 MiB); else it is refused.
   Result<sched::PolicyFactory> find(const sched::LibrarySpec& library, const std::string& kind,
                                     const std::string& name) override;
   std::set<std::string> names(const sched::LibrarySpec& library, const std::string& kind) override;

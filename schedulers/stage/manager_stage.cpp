@@ -9,7 +9,8 @@
 namespace troupe::sched {
 namespace {
 
-constexpr std::size_t kAsksMax = 16; ///< Swaps that wait for the one under way.
+constexpr std::size_t kAsksMax = 16;          ///< Swaps that wait for the one under way.
+constexpr std::size_t kReasonBytesMax = 1000; ///< No more is added to a reason from there on.
 constexpr std::int64_t kFaultWindowUs = 60'000'000;
 constexpr std::int64_t kProbationWindowsMax = 10;   ///< Then too few requests are no objection.
 constexpr std::int64_t kQuietWindowUs = 30'000'000; ///< Of a set without a probation.
@@ -162,6 +163,29 @@ struct ManagerStage::State {
     for (const auto& [stage, epoch] : stages)
       send(stage, SwapAbort{pending->ask.set.epoch}, effects);
     finish(false, reason, now_us, effects);
+  }
+
+  /// A set on the way back cannot be taken any more, as when its library is gone: the one before it
+  /// is tried, and the compiled-in one in the end.
+  void pass_over(const std::string& why, std::int64_t now_us, Effects& effects) {
+    for (const auto& [stage, epoch] : stages)
+      send(stage, SwapAbort{pending->ask.set.epoch}, effects);
+    Ask ask;
+    ask.back = true;
+    ask.swap = std::move(pending->ask);
+    if (ask.swap.reason.size() < kReasonBytesMax) {
+      ask.swap.reason += (ask.swap.reason.empty() ? "\"" : "; \"") + ask.swap.set.name +
+                         "\" was passed over: " + why;
+    }
+    pending.reset();
+    passed.pop_back();
+    if (nothing_before()) {
+      end(ask.swap, false, ask.swap.reason);
+      begin_next(now_us, effects);
+      return;
+    }
+    begin(std::move(ask), now_us, effects);
+    arm(now_us, effects);
   }
 
   void finish(bool ok, std::string reason, std::int64_t now_us, Effects& effects) {
@@ -423,7 +447,12 @@ void ManagerStage::on(const Prepared& event, std::int64_t now_us, Effects& effec
   if (!s.pending || s.pending->committing || s.pending->ask.set.epoch != event.epoch) return;
   if (s.pending->silent.count(event.stage) == 0) return;
   if (!event.ok) {
-    s.abort(stage_text(event.stage) + ": " + event.reason, now_us, effects);
+    const std::string why = stage_text(event.stage) + ": " + event.reason;
+    if (s.pending->back && !s.passed.empty()) {
+      s.pass_over(why, now_us, effects);
+    } else {
+      s.abort(why, now_us, effects);
+    }
     return;
   }
   s.pending->silent.erase(event.stage);

@@ -1,7 +1,8 @@
 // The policy manager: takes one set through prepare, commit and probation on every stage at once.
 //
 // A set goes live on all stages or on none. It then is on probation: the guardrails compare each
-// window with the last one before the swap, and a breach brings back the last set that passed.
+// window with the last one before the swap, and a breach brings back the last set that passed, or,
+// when a stage refuses that one, the one before it, and the compiled-in one in the end.
 // Source: contracts.md section 7.
 
 #pragma once

@@ -155,7 +155,17 @@ TEST_P(PluginLoaderTest, AnotherDigestThanTheSetsIsRefused) {
   EXPECT_EQ(chosen(**again), 4U);
   again->reset();
   built->reset();
-  const auto refused = registry_.build("decode_balancer", set);
+  // And afterwards, too: it is the way back from the build that lies there now.
+  for (const bool is_there : {true, false}) {
+    if (!is_there) std::filesystem::remove(path);
+    auto back = registry_.build("decode_balancer", set);
+    ASSERT_TRUE(back.ok()) << back.error().message;
+    EXPECT_EQ(chosen(**back), 4U);
+  }
+  folder_.put_copy("lib.so", plugin_path("good_policies_2"));
+  // Whoever has never loaded it cannot know it.
+  const auto other = registry_with(std::make_shared<PluginLoader>(without_preflight()));
+  const auto refused = other.build("decode_balancer", set);
   ASSERT_FALSE(refused.ok());
   EXPECT_EQ(refused.error().code, ErrorCode::mismatch);
   EXPECT_EQ(refused.error().message.find(path + ": the library's digest is "), 0U);

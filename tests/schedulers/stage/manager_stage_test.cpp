@@ -366,6 +366,39 @@ TEST(ManagerStage, ARollbackOfTheFirstSetLeadsToTheCompiledInOne) {
   EXPECT_FALSE(bench.stage.on_probation());
 }
 
+// As when its library was replaced and the old bytes are gone.
+TEST(ManagerStage, ASetThatIsRefusedOnTheWayBackIsPassedOver) {
+  ManagerBench bench;
+  bench.swap_to(fast()).swap_to(fair()).swap_to(set_of("last", {{"queue", "sjf"}}));
+  bench.roll_back(7).prepared(kDecode, false, "the library is gone");
+  EXPECT_EQ(sent<SwapAbort>(bench.effects).size(), 4U) << "nobody keeps the set that is refused";
+  EXPECT_EQ(sent<SwapPrepare>(bench.effects).size(), 4U);
+  EXPECT_EQ(sent<SwapPrepare>(bench.effects)[0].set.name, "fast");
+  bench.all_prepare().all_commit();
+  EXPECT_EQ(bench.name(), "fast");
+  const SwapEnded& ended = bench.ended.back();
+  EXPECT_EQ(ended.question, 7U);
+  EXPECT_TRUE(ended.ok);
+  EXPECT_EQ(ended.reason,
+            "a person's words; \"fair\" was passed over: decode: the library is gone");
+  EXPECT_EQ(bench.stage.history().back().reason, ended.reason);
+}
+
+TEST(ManagerStage, TheCompiledInSetIsTheLastOneOnTheWayBack) {
+  ManagerBench bench(fast());
+  bench.swap_to(fair()).swap_to(set_of("last", {{"queue", "sjf"}}));
+  bench.roll_back().prepared(kDecode, false, "no").prepared(kPrefill, false, "neither");
+  bench.all_prepare().all_commit();
+  EXPECT_TRUE(bench.ended.back().ok);
+  EXPECT_EQ(bench.name(), PolicySet{}.name);
+  EXPECT_TRUE(bench.stage.live().kinds.empty());
+  // Silence is no refusal: the set may be taken the next time.
+  bench.swap_to(fast()).swap_to(fair()).roll_back().wake(kTimeout);
+  EXPECT_FALSE(bench.ended.back().ok);
+  bench.go_back();
+  EXPECT_EQ(bench.name(), "fast");
+}
+
 TEST(ManagerStage, ASetThatDidNotPassIsNoGoal) {
   ManagerBench bench(fast());
   bench.swap_to(on_probation(fair()));
