@@ -47,7 +47,10 @@ void say_faults(PolicyManagerState& state) {
 
 void say(const sched::SwapEnded& ended, const std::string& asked_name) {
   const char* dash = ended.reason.empty() ? "" : ": ";
-  if (!ended.ok) {
+  if (!ended.ok && ended.cause == sched::SwapCause::rollback) {
+    spdlog::warn("there was no way back{}{}; policy set \"{}\", epoch {}, stays live", dash,
+                 ended.reason, ended.name, raw(ended.epoch));
+  } else if (!ended.ok) {
     spdlog::warn("policy set \"{}\" was not taken{}{}; \"{}\", epoch {}, stays live", asked_name,
                  dash, ended.reason, ended.name, raw(ended.epoch));
   } else if (ended.cause == sched::SwapCause::rollback) {

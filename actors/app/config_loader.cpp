@@ -339,12 +339,14 @@ SimOutcome parse_sim_file(std::string_view text, const std::string& name,
 }
 
 std::string error_lines(const std::vector<ConfigError>& errors) {
+  constexpr std::size_t kLinesMax = 100; // More are no help to anybody.
   std::string out;
-  for (const ConfigError& error : errors) {
-    if (!out.empty()) {
-      out += '\n';
-    }
-    out += error.text();
+  for (std::size_t i = 0; i < std::min(errors.size(), kLinesMax); ++i) {
+    if (i > 0) out += '\n';
+    out += errors[i].text();
+  }
+  if (errors.size() > kLinesMax) {
+    out += fmt::format("\nand {} more like these; correct them first", errors.size() - kLinesMax);
   }
   return out;
 }

@@ -82,7 +82,7 @@ PolicyOutcome parse_policy_file(std::string_view text, const std::string& name,
 /// Whether this file, when it can be parsed, is a policy file and no system file.
 bool is_policy_file(const std::string& path, const sched::PolicyRegistry& registry);
 
-/// All errors, one a line, each as ConfigError::text().
+/// The first hundred errors, one a line, each as ConfigError::text(), and how many there are more.
 std::string error_lines(const std::vector<ConfigError>& errors);
 
 /// The configuration as TOML that loads to the same; values that were not in `given` carry the

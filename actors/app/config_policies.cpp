@@ -119,6 +119,10 @@ private:
   void read_kind(const std::string& kind, const ConfigNode& node, const std::string& section,
                  std::map<std::string, sched::PolicySpec>& into) {
     const std::string path = section + kind;
+    if (registry_.kinds_without_stage().contains(kind)) {
+      return fail(node, path,
+                  "no part of this version asks policies of this kind yet; remove the table");
+    }
     if (!known_.contains(kind)) {
       std::set<std::string> valid = known_;
       if (section.empty()) valid.insert(kOtherTables.begin(), kOtherTables.end());

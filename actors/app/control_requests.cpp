@@ -68,6 +68,13 @@ public:
     return {};
   }
 
+  /// The same of a field that must be there.
+  std::string needed_text(const char* key) {
+    std::string found = text(key);
+    if (found.empty() && !refusal_) fail(key, "a text, as it is missing or empty");
+    return found;
+  }
+
   /// A share from 0.001 to 1 in thousandths; 0 when it is absent.
   std::int64_t permille(const char* key) {
     const JsonValue* at = request_.find(key);
@@ -205,16 +212,16 @@ private:
   }
 
   ControlReply shadow() {
-    const std::string kind = fields_.text("kind");
-    const std::string policy = fields_.text("policy");
+    const std::string kind = fields_.needed_text("kind");
+    const std::string policy = fields_.needed_text("policy");
     const std::string why = reason("shadow " + kind + " " + policy);
     if (fields_.refusal()) return {};
     return derived(with_shadow(desk_.view().live, kind, policy, registry_), why);
   }
 
   ControlReply canary() {
-    const std::string kind = fields_.text("kind");
-    const std::string policy = fields_.text("policy");
+    const std::string kind = fields_.needed_text("kind");
+    const std::string policy = fields_.needed_text("policy");
     const std::int64_t permille = fields_.permille("share");
     const std::string why = reason("canary " + kind + " " + policy);
     if (fields_.refusal()) return {};

@@ -4,6 +4,7 @@
 #include "actors/app/policy_options.hpp"
 #include "schedulers/core/printable.hpp"
 
+#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <set>
@@ -73,6 +74,25 @@ bool read_library(const ConfigNode& node, const sched::PolicyRegistry& registry,
   return good.ok();
 }
 
+/// What the last one has in common with one before it: nobody could say which of them is meant.
+std::string held_twice(const std::vector<sched::LibrarySpec>& libraries,
+                       const sched::PolicyRegistry& registry) {
+  const sched::LibrarySpec& last = libraries.back();
+  for (const std::string& kind : registry.kinds()) {
+    const std::set<std::string> names = registry.names(kind, {last});
+    const std::set<std::string> built_in = registry.names(kind);
+    for (std::size_t i = 0; i + 1 < libraries.size(); ++i) {
+      for (const std::string& name : registry.names(kind, {libraries[i]})) {
+        if (built_in.contains(name) || !names.contains(name)) continue;
+        return "found " + kind + " policy " + quote(name) + " in " + libraries[i].path +
+               " and in " + last.path +
+               ", expected each policy in one library; rename one, or remove a table";
+      }
+    }
+  }
+  return {};
+}
+
 } // namespace
 
 std::vector<sched::LibrarySpec> read_libraries(const ConfigNode& node,
@@ -94,14 +114,15 @@ std::vector<sched::LibrarySpec> read_libraries(const ConfigNode& node,
       if (is_told) errors.resize(before); // The same file was refused above.
       continue;
     }
-    for (const sched::LibrarySpec& other : libraries) {
-      if (other.path != library.path) continue;
-      errors.push_back({item.file, item.line, "library.path",
-                        "found " + library.path +
-                            " twice, expected each library once; remove one "
-                            "of the tables"});
-    }
+    const bool is_repeated =
+        std::any_of(libraries.begin(), libraries.end(),
+                    [&](const sched::LibrarySpec& other) { return other.path == library.path; });
     libraries.push_back(std::move(library));
+    const std::string twice =
+        is_repeated ? "found " + libraries.back().path +
+                          " twice, expected each library once; remove one of the tables"
+                    : held_twice(libraries, registry);
+    if (!twice.empty()) errors.push_back({item.file, item.line, "library.path", twice});
   }
   return libraries;
 }

@@ -80,7 +80,11 @@ Status PolicyRegistry::check(const PolicySet& set) const {
   }
   for (const auto* specs : {&set.kinds, &set.shadow, &set.canary}) {
     for (const auto& [kind, spec] : *specs) {
-      if (factories_.count(kind) == 0 || without_stage_.count(kind) != 0) {
+      if (without_stage_.count(kind) != 0) {
+        return Status(ErrorCode::unknown_key,
+                      printable(kind) + ": no part of this version asks policies of this kind yet");
+      }
+      if (factories_.count(kind) == 0) {
         return Status(ErrorCode::unknown_key,
                       printable(kind) + ": unknown kind of policy" + choices(kind, kinds()));
       }

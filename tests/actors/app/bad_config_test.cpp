@@ -10,6 +10,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <sys/stat.h>
 
 namespace troupe::app {
@@ -257,6 +258,15 @@ TEST(SystemFile, OneThatIsToldToBeEmptyIsReadAllTheSame) {
   const PolicyOutcome policies = load_policy_file(file.path(), registry);
   ASSERT_TRUE(policies.ok()) << error_lines(policies.errors);
   EXPECT_EQ(policies.set.name, "mine");
+}
+
+TEST(ConfigErrors, OfVeryManyTheFirstHundredAreSaid) {
+  std::vector<ConfigError> errors;
+  for (int i = 0; i < 1'000; ++i)
+    errors.push_back({"f.toml", i + 1, "k", "wrong"});
+  const std::string lines = error_lines(errors);
+  EXPECT_EQ(std::count(lines.begin(), lines.end(), '\n'), 100);
+  EXPECT_NE(lines.find("f.toml:100: k: wrong\nand 900 more like these"), std::string::npos);
 }
 
 class BadOverrides : public testing::TestWithParam<BadText> {};

@@ -324,6 +324,11 @@ TEST_F(ControlSocketTest, RefusesWhatIsNoRequest) {
             "`command` stands twice in one object, expected once; remove one of them");
   EXPECT_EQ(error_code(R"({"command":"check","text":"a","text":"b"})"), "bad_request");
   EXPECT_EQ(error_code(R"({"command":"check","text":{"a":1}})"), "bad_request");
+  for (const char* missing :
+       {R"({"command":"shadow","kind":"queue"})", R"({"command":"canary","policy":"fcfs"})"})
+    EXPECT_NE(ask(missing)["error"]["message"].get<std::string>().find("missing"),
+              std::string::npos)
+        << missing;
   EXPECT_EQ(error_code("[1]"), "bad_request");
   EXPECT_EQ(error_code("{}"), "bad_request");
   EXPECT_EQ(error_code("7"), "bad_request");

@@ -224,6 +224,10 @@ TEST_F(PolicySetFile, FindsPoliciesOfLibraries) {
          "p.toml:3: library.path: " + folder.path("bad.so") + ": it is no library");
   expect(kNamed + library + "\"none.so\"\n", "p.toml:3: library.path: found no file");
   expect(kNamed + library + "\"good.so\"\n" + library + "\"./good.so\"\n", "twice");
+  folder.write("as_good.so", "another build");
+  expect(kNamed + library + "\"good.so\"\n" + library + "\"as_good.so\"\n",
+         "p.toml:4: library.path: found prefill_router policy \"mine\" in " +
+             folder.path("good.so") + " and in " + folder.path("as_good.so"));
   expect(kNamed + "[[library]]\n", "p.toml:2: library.path: it is missing");
   expect(kNamed + "[library]\npath = \"good.so\"\n", "expected tables [[library]]");
   expect(kNamed + library + "\"good.so\"\nisolation = \"process\"\n",
