@@ -201,6 +201,9 @@ TEST_F(PolicySdk, EveryScaffoldBuildsAgainstAnInstalledSdkAndPasses) {
   // The test of each, and the suite over each.
   shell("ctest --test-dir " + build + " --output-on-failure -j 2");
   shell("test $(ctest --test-dir " + build + " -N | grep -c 'Test *#') -eq 32");
+  // Without the program the suite is left out, with a word that names the way to add it.
+  shell("PATH=/usr/bin:/bin cmake -S " + (folder_ / "new_queue_c").string() + " -B " + build +
+        "_alone -DTROUPE_POLICY_DIR=" + sdk + " 2>&1 | grep -e '-DTROUPE=/path/to/troupe'");
 }
 
 } // namespace
