@@ -13,6 +13,7 @@
 #include <cstdio>
 #include <cstring>
 #include <fstream>
+#include <optional>
 #include <pthread.h>
 #include <string>
 #include <sys/prctl.h>
@@ -77,18 +78,19 @@ Facts facts_of_now() {
 
 pid_t traced = 0;
 Facts before;
+std::optional<rlimit> memory_limit; ///< As it was.
 std::atomic<bool> forked{false};
 
 void say_fork() { forked = true; }
 /// Two processes that run the same suite could be thousands in the end.
 void end_copy() { ::_exit(0); }
 
-void bound_memory(long beyond) {
-  if (!kBoundsMemory) return;
+/// The user's own limit stays where it is lower.
+void bound_memory() {
   rlimit limit{};
-  if (::getrlimit(RLIMIT_DATA, &limit) != 0) return;
-  limit.rlim_cur = beyond > 0 ? std::min(limit.rlim_max, static_cast<rlim_t>(before.held + beyond))
-                              : limit.rlim_max;
+  if (!kBoundsMemory || ::getrlimit(RLIMIT_DATA, &limit) != 0) return;
+  memory_limit = limit;
+  limit.rlim_cur = std::min(limit.rlim_cur, static_cast<rlim_t>(before.held + 2 * kTraceMemoryMax));
   ::setrlimit(RLIMIT_DATA, &limit);
 }
 
@@ -114,7 +116,7 @@ void begin_traces() {
   before = facts_of_now();
   ::prctl(PR_SET_CHILD_SUBREAPER, 1);
   ::pthread_atfork(say_fork, nullptr, end_copy);
-  bound_memory(2 * kTraceMemoryMax);
+  bound_memory();
 }
 
 bool is_traced_process() noexcept { return traced == 0 || ::getpid() == traced; }
@@ -124,7 +126,7 @@ Status end_traces() {
     return Status(ErrorCode::unsupported, std::move(what));
   };
   if (traced == 0) return {};
-  bound_memory(0);
+  if (memory_limit) ::setrlimit(RLIMIT_DATA, &*memory_limit);
   const Facts now = facts_of_now();
   const bool has_left = end_left_processes();
   if (has_left) return refused("leaves processes behind; a library may not fork");
