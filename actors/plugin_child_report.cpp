@@ -1,6 +1,7 @@
 #include "actors/plugin_child_report.hpp"
 
 #include "actors/plugin_traces.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <fmt/format.h>
 
@@ -19,7 +20,7 @@ std::string last_words(std::string printed) {
   while (!printed.empty() && printed.back() == '\n')
     printed.pop_back();
   const std::string line = printed.substr(printed.rfind('\n') + 1);
-  return line.empty() ? "" : "; it printed: " + line.substr(0, 300);
+  return line.empty() ? "" : "; it printed: " + printable(line, 300);
 }
 
 std::string signal_text(int number) {
