@@ -104,6 +104,10 @@ TEST_F(PluginPreflight, QuestionsAreAsked) {
             std::string("decode_balancer \"bad\": asked about one rank: decide returned -3: no "
                         "memory") +
                 kWhere);
+  EXPECT_EQ(in_mode("fails_oddly"),
+            std::string("decode_balancer \"bad\": asked about one rank: decide returned -3: "
+                        "\\x1b[31m\\xff red") +
+                kWhere);
   EXPECT_EQ(in_mode("no_such_rank", 1),
             std::string("decode_balancer \"bad\": asked about three ranks: the chosen rank is not "
                         "in the view") +

@@ -130,6 +130,10 @@ static int32_t misbehave(instance* one, troupe_placement_answer* a) {
     snprintf(a->message, a->message_size, "no memory");
     return -3;
   }
+  if (strcmp(one->mode, "fails_oddly") == 0) {
+    snprintf(a->message, a->message_size, "\x1b[31m\xff red");
+    return -3;
+  }
   if (strcmp(one->mode, "returns_7") == 0) return 7;
   if (strcmp(one->mode, "no_reason") == 0) {
     a->reason = TROUPE_REASON_UNSET;
