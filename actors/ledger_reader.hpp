@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace troupe::actors {
@@ -21,14 +22,20 @@ struct LedgerFault {
   std::string file;
   std::int64_t offset = 0; ///< Of the first byte that was not read.
   std::int64_t bytes = 0;  ///< Not read, from there on.
-  bool torn = false;       ///< The end of a segment whose writer was stopped: to be expected.
+  bool torn = false;       ///< The end of a segment whose writer was stopped.
   std::string what;
+  /// Torn at the end of the ledger, or where the next run went on: nothing else is gone.
+  bool is_expected = false;
 };
+
+/// Whether anything is gone that a writer had written, or stands where it should not.
+bool is_damaged(const std::vector<LedgerFault>& faults);
 
 /// "FILE:OFFSET: what was found; n bytes are skipped".
 std::string fault_text(const LedgerFault& fault);
 
-/// One pass over a folder. A segment that is damaged ends where the damage begins.
+/// One pass over a folder: every entry that can be read, once. Numbers ascend: an entry whose
+/// number came before is a fault.
 ///
 ///   Thread  one owner
 class LedgerReader {
@@ -44,6 +51,8 @@ public:
   const std::vector<LedgerFault>& faults() const noexcept { return faults_; }
   /// Entries so far that have a number and are not there.
   std::int64_t lost() const noexcept { return lost_; }
+  /// Whether so far a head or an entry could be read.
+  bool has_read() const noexcept { return has_read_; }
   /// Versions of the programs that wrote what was read so far.
   const std::set<std::string>& builds() const noexcept { return builds_; }
 
@@ -54,7 +63,9 @@ private:
   void begin_segment();
   void end_segment();
   std::optional<sched::LedgerEntry> set_of_head();
-  void take(const sched::LedgerEntry& entry);
+  void take_head(const SegmentHead& head);
+  bool take(const sched::LedgerEntry& entry);
+  void end_repeated();
 
   std::string folder_;
   std::vector<std::uint64_t> segments_;
@@ -66,6 +77,9 @@ private:
   std::map<PolicyEpoch, std::string> sets_; ///< As encoded: told already.
   std::set<std::string> builds_;
   std::optional<std::uint64_t> next_number_;
+  /// First and last number of a run of entries that came before.
+  std::optional<std::pair<std::uint64_t, std::uint64_t>> repeated_;
+  bool has_read_ = false;
   std::int64_t lost_ = 0;
 };
 

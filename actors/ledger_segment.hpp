@@ -50,15 +50,16 @@ std::size_t begin_frame(std::string& out, FrameKind kind);
 /// Fills in the head that begin_frame reserved at `begin`.
 void end_frame(std::string& out, std::size_t begin);
 
-/// Why a segment ends before its file does.
+/// Bytes of a segment that make no frame.
 struct SegmentFault {
-  std::int64_t offset = 0; ///< Of the first byte that was not read.
-  std::int64_t bytes = 0;  ///< From there to the end of the file.
+  std::int64_t offset = 0; ///< Of the first one.
+  std::int64_t bytes = 0;  ///< To the next frame that can be read, or to the end of the file.
   bool torn = false;       ///< The file ends inside a frame: its writer was stopped.
   std::string what;        ///< Without the file's name.
 };
 
-/// One segment, frame by frame.
+/// One segment, frame by frame. Behind damage it goes on with the next frame whose checksum is
+/// right, found in one pass over the bytes between.
 class SegmentReader {
 public:
   struct Frame {
@@ -67,33 +68,50 @@ public:
     std::int64_t offset = 0;
   };
 
-  /// Reads the head. The error says what is wrong, without the file's name.
+  /// Reads the head. The error says what is wrong, without the file's name. A head that is damaged
+  /// or torn is no error but a fault.
   static Result<SegmentReader> open(const std::string& path);
 
-  const SegmentHead& head() const noexcept { return head_; }
+  /// None when it is damaged or torn.
+  const std::optional<SegmentHead>& head() const noexcept { return head_; }
 
-  /// The next frame whose checksum is right; none at the end of the file or at a fault.
+  /// The next frame whose checksum is right; none at the end of the file.
   std::optional<Frame> next();
 
-  /// Ends the segment at a frame whose bytes are whole but make no sense.
-  void give_up(const Frame& frame, std::string what);
+  /// Adds a fault: a frame whose bytes are whole but make no sense.
+  void give_up(const Frame& frame, const std::string& what);
 
-  const std::optional<SegmentFault>& fault() const noexcept { return fault_; }
+  /// So far, ascending.
+  const std::vector<SegmentFault>& faults() const noexcept { return faults_; }
+  /// Whether what was read last, a frame or not, is the end of the file and a fault.
+  bool ends_in_fault() const noexcept;
 
 private:
   struct Close {
     void operator()(std::FILE* file) const noexcept { std::fclose(file); }
   };
 
-  SegmentReader(std::FILE* file, std::int64_t size) : file_(file), size_(size) {}
-  void fail(std::int64_t offset, bool torn, std::string what);
+  /// Why there is no frame at a place.
+  struct Problem {
+    std::string what;
+    bool is_cut = false; ///< The file ends before the frame does.
+  };
+
+  SegmentReader(std::FILE* file, std::int64_t size);
+  Status read_head();
+  std::optional<Frame> read_frame(Problem& problem);
+  void skip(const Problem& problem);
+  std::optional<std::int64_t> find_frame(std::int64_t from);
+  bool has_frame(std::int64_t offset, const char* head, std::int64_t length);
+  void add_fault(SegmentFault fault);
 
   std::unique_ptr<std::FILE, Close> file_;
   std::int64_t size_ = 0;
   std::int64_t offset_ = 0;
   std::string frame_;
-  SegmentHead head_;
-  std::optional<SegmentFault> fault_;
+  std::int64_t search_left_ = 0; ///< Bytes that may still be hashed to find frames.
+  std::optional<SegmentHead> head_;
+  std::vector<SegmentFault> faults_;
 };
 
 } // namespace troupe::actors

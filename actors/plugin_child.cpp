@@ -7,6 +7,9 @@
 #include <csignal>
 #include <cstdlib>
 #include <fcntl.h>
+#include <filesystem>
+#include <fstream>
+#include <map>
 #include <poll.h>
 #include <spawn.h>
 #include <string_view>
@@ -193,6 +196,10 @@ int reap(pid_t child, std::int64_t limit_ms) {
   const std::int64_t due_ms = now_ms() + limit_ms;
   while (!has_ended(child) && now_ms() < due_ms)
     ::poll(nullptr, 0, 1);
+  if (!has_ended(child)) {
+    ::kill(child, SIGSTOP); // It must not start another one meanwhile.
+    end_descendants(child);
+  }
   ::kill(-child, SIGKILL);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
@@ -200,7 +207,38 @@ int reap(pid_t child, std::int64_t limit_ms) {
   return status;
 }
 
+/// Every process with the one that started it, or adopted it.
+std::multimap<pid_t, pid_t> children_of_all() {
+  std::multimap<pid_t, pid_t> children;
+  std::error_code code;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", code)) {
+    const pid_t number = std::atoi(entry.path().filename().c_str());
+    if (number <= 0) continue;
+    std::ifstream in(entry.path() / "stat");
+    std::string line;
+    std::getline(in, line);
+    // "NUMBER (NAME) STATE PARENT ..."; a name may hold anything.
+    const std::size_t name_end = line.rfind(") ");
+    if (name_end == std::string::npos || name_end + 4 > line.size()) continue;
+    children.emplace(std::atoi(line.c_str() + name_end + 4), number);
+  }
+  return children;
+}
+
 } // namespace
+
+void end_descendants(int root) {
+  const auto children = children_of_all();
+  std::vector<pid_t> open = {root};
+  while (!open.empty()) {
+    const auto [first, last] = children.equal_range(open.back());
+    open.pop_back();
+    for (auto at = first; at != last; ++at) {
+      ::kill(at->second, SIGKILL);
+      open.push_back(at->second);
+    }
+  }
+}
 
 ChildEnd run_child(const ChildOrder& order) {
   ChildEnd end;

@@ -31,10 +31,13 @@ struct ChildEnd {
   std::string printed; ///< The end of what it wrote to its standard streams.
 };
 
-/// Runs it to its end, or kills it with its whole process group when a phase takes too long.
+/// Runs it to its end, or kills it when a phase takes too long; all that it started ends with it.
 ///
 /// Its standard input is empty, its only other open descriptors are the standard ones and
 /// kReportDescriptor, and TROUPE_PREFLIGHT is set in its environment.
 ChildEnd run_child(const ChildOrder& order);
+
+/// Kills what `root` started, and what that started, as far as /proc tells; `root` itself lives.
+void end_descendants(int root);
 
 } // namespace troupe::actors

@@ -1,5 +1,8 @@
 #include "actors/plugin_child_report.hpp"
 
+#include "actors/plugin_traces.hpp"
+#include "schedulers/core/printable.hpp"
+
 #include <fmt/format.h>
 
 #include <csignal>
@@ -17,7 +20,7 @@ std::string last_words(std::string printed) {
   while (!printed.empty() && printed.back() == '\n')
     printed.pop_back();
   const std::string line = printed.substr(printed.rfind('\n') + 1);
-  return line.empty() ? "" : "; it printed: " + line.substr(0, 300);
+  return line.empty() ? "" : "; it printed: " + printable(line, 300);
 }
 
 std::string signal_text(int number) {
@@ -33,9 +36,11 @@ void begin_child() {
   ::prctl(PR_SET_DUMPABLE, 0);
   const rlimit none{0, 0};
   ::setrlimit(RLIMIT_CORE, &none);
+  begin_traces();
 }
 
 void report_line(const std::string& line) {
+  if (!is_traced_process()) ::_exit(0);
   std::string one_line = line;
   for (char& c : one_line) {
     if (c == '\n') c = ' ';
@@ -46,7 +51,11 @@ void report_line(const std::string& line) {
 }
 
 void report_verdict(const Status& status) {
-  report_line(status.ok() ? "ok" : "no " + status.error().message);
+  if (!is_traced_process()) ::_exit(0);
+  const Status left = end_traces();
+  if (status.ok() && !left.ok()) report_line(std::string("at ") + kPhaseOfTraces);
+  const Status& said = status.ok() ? left : status;
+  report_line(said.ok() ? "ok" : "no " + said.error().message);
   std::_Exit(0);
 }
 

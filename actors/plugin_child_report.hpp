@@ -12,13 +12,18 @@ namespace troupe::actors {
 
 // -- In the child --
 
-/// Nothing is left of this process when its parent dies, and it leaves no core file.
+/// Phase of what end_traces() finds.
+inline constexpr const char* kPhaseOfTraces = "process";
+
+/// Nothing is left of this process when its parent dies, and it leaves no core file. Before the
+/// library is loaded: what it does to the process from here on is found by report_verdict().
 void begin_child();
 
-/// One line for the parent; line breaks become blanks.
+/// One line for the parent; line breaks become blanks. In a copy of this process: ends the copy.
 void report_line(const std::string& line);
 
-/// The last line, "ok" or "no REASON"; ends the process without destructors.
+/// The last line, "ok" or "no REASON"; ends the process without destructors, and all that it
+/// started. What the library changed in the process is a reason, see plugin_traces.hpp.
 [[noreturn]] void report_verdict(const Status& status);
 
 // -- In the parent --

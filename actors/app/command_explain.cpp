@@ -34,20 +34,26 @@ Result<Source> source_of(const ExplainArguments& arguments) {
                                        "DIR, as in results.jsonl.ledger"};
 }
 
-/// Returns what could not be read. A running system goes on writing behind what is read here.
-Result<std::vector<actors::LedgerFault>> read(const Source& source, sched::Explainer& explainer) {
+/// What could not be read, and whether anything could.
+struct Gaps {
+  std::vector<actors::LedgerFault> faults;
+  bool has_read = false;
+};
+
+/// A running system goes on writing behind what is read here.
+Result<Gaps> read(const Source& source, sched::Explainer& explainer) {
   auto reader = actors::LedgerReader::open(source.folder);
   if (!reader.ok()) return reader.error();
   while (const auto entry = reader->next()) {
     if (source.running && entry->number >= source.running->next_number) break;
     explainer.take(*entry);
   }
-  std::vector<actors::LedgerFault> faults = reader->faults();
+  Gaps gaps{reader->faults(), reader->has_read()};
   if (source.running) {
     explainer.runs_until(source.running->at_us);
-    std::erase_if(faults, [](const actors::LedgerFault& fault) { return fault.torn; });
+    std::erase_if(gaps.faults, [](const actors::LedgerFault& fault) { return fault.torn; });
   }
-  return faults;
+  return gaps;
 }
 
 /// Why there is nothing to tell, and what to do.
@@ -83,12 +89,15 @@ int command_explain(const ExplainArguments& arguments) {
     return fail(arguments.connect.empty() ? kExitRefused : kExitFailed, source.error().message);
   }
   sched::Explainer explainer(arguments.request);
-  const auto faults = read(*source, explainer);
-  if (!faults.ok()) return fail(exit_code_of(faults.error()), faults.error().message);
-  if (!arguments.common.quiet) say_faults(*faults);
+  const auto gaps = read(*source, explainer);
+  if (!gaps.ok()) return fail(exit_code_of(gaps.error()), gaps.error().message);
+  if (!arguments.common.quiet) say_faults(gaps->faults);
+  const int read_code = exit_code_of(gaps->faults, gaps->has_read);
   const std::vector<sched::Story> stories = explainer.stories();
   if (stories.empty()) {
-    return fail(kExitRefused, not_found(arguments, *source, explainer.requests_seen()));
+    // What is asked for may have stood in what cannot be read.
+    return fail(read_code != kExitDone ? read_code : kExitRefused,
+                not_found(arguments, *source, explainer.requests_seen()));
   }
   bool candidate = arguments.why_not.empty();
   for (const sched::Story& story : stories) {
@@ -100,7 +109,7 @@ int command_explain(const ExplainArguments& arguments) {
       fmt::print("{}", sched::story_text(story));
     }
   }
-  if (candidate) return kExitDone;
+  if (candidate) return read_code;
   return fail(kExitRefused, fmt::format("--why-not: {} was a candidate of no decision about "
                                         "this request; the story without --why-not names those "
                                         "that were",

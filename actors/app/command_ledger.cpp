@@ -8,6 +8,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <deque>
 
@@ -65,8 +66,16 @@ void stats(const LedgerArguments& arguments, actors::LedgerReader& reader) {
 } // namespace
 
 void say_faults(const std::vector<actors::LedgerFault>& faults) {
-  for (const actors::LedgerFault& fault : faults)
-    fail(kExitDone, actors::fault_text(fault));
+  constexpr std::size_t kSaidMax = 20;
+  for (std::size_t i = 0; i < std::min(faults.size(), kSaidMax); ++i)
+    fail(kExitDone, actors::fault_text(faults[i]));
+  if (faults.size() > kSaidMax)
+    fail(kExitDone, fmt::format("and {} more places of this ledger", faults.size() - kSaidMax));
+}
+
+int exit_code_of(const std::vector<actors::LedgerFault>& faults, bool has_read) {
+  if (!actors::is_damaged(faults)) return kExitDone;
+  return has_read ? kExitPartial : kExitFailed;
 }
 
 int command_ledger(const LedgerArguments& arguments) {
@@ -81,7 +90,7 @@ int command_ledger(const LedgerArguments& arguments) {
   else
     stats(arguments, *reader);
   say_faults(reader->faults());
-  return kExitDone;
+  return exit_code_of(reader->faults(), reader->has_read());
 }
 
 } // namespace troupe::app

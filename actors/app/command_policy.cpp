@@ -7,6 +7,7 @@
 #include "actors/app/job_setup.hpp"
 #include "actors/app/policy_words.hpp"
 #include "engine/text/text_file.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
@@ -34,7 +35,7 @@ std::string resolved_words(const sched::PolicySet& set, const sched::PolicyRegis
   for (const auto& [key, value] : policy_rows(set, registry)) {
     const auto at = defaults.find(key);
     const bool is_default = at != defaults.end() && at->second == value;
-    const std::string row = fmt::format("{} = {}", key, value);
+    const std::string row = message_line(fmt::format("{} = {}", key, value));
     out += is_default ? fmt::format("{:<48} # default\n", row) : fmt::format("{}\n", row);
   }
   return out;
@@ -50,7 +51,7 @@ int check_file(const PolicyArguments& arguments) {
   if (!outcome.ok()) return fail(kExitRefused, error_lines(outcome.errors));
   if (!arguments.common.quiet) {
     print(resolved_words(outcome.set, *registry));
-    std::fprintf(stderr, "troupe: %s: valid\n", arguments.file.c_str());
+    fail(kExitDone, arguments.file + ": valid");
   }
   return kExitDone;
 }
@@ -125,7 +126,7 @@ int say_document(const PolicyArguments& arguments, const std::string& document) 
       lines += one.text();
     }
     if (refused) return fail(exit_code, lines);
-    std::fprintf(stderr, "troupe: %s: valid\n", arguments.file.c_str());
+    fail(kExitDone, arguments.file + ": valid");
   } else {
     const std::string words = ended_words(document);
     if (refused) return fail(exit_code, words);

@@ -33,6 +33,7 @@ struct Replayed {
   sched::ReplayReport decisions;
   sched::StagesReport stages;
   std::vector<actors::LedgerFault> faults;
+  bool has_read = false;
   std::set<std::string> builds;
 };
 
@@ -45,7 +46,8 @@ Result<Replayed> replay(const std::string& folder, sched::Replayer replayer,
     replayer.feed(*entry);
     if (whole_stages) stages.feed(*entry);
   }
-  return Replayed{replayer.report(), stages.finish(), reader->faults(), reader->builds()};
+  return Replayed{replayer.report(), stages.finish(), reader->faults(), reader->has_read(),
+                  reader->builds()};
 }
 
 /// A stage may have switched before the ledger heard of its set: sets come first.
@@ -87,7 +89,7 @@ int command_replay(const ReplayArguments& arguments) {
           ? replay_json(replayed->decisions, replayed->stages) + "\n"
           : replay_text(replayed->decisions, other) + stages_text(replayed->stages);
   fmt::print("{}", text);
-  return is_equal(*replayed) ? kExitDone : kExitPartial;
+  return is_equal(*replayed) ? exit_code_of(replayed->faults, replayed->has_read) : kExitPartial;
 }
 
 } // namespace troupe::app

@@ -178,6 +178,10 @@ int command_replay(const ReplayArguments& arguments);
 /// Tells on standard error what of a ledger could not be read.
 void say_faults(const std::vector<actors::LedgerFault>& faults);
 
+/// Exit code of a command that did what it could with a ledger: kExitDone; over damage
+/// kExitPartial, or kExitFailed when nothing could be read.
+int exit_code_of(const std::vector<actors::LedgerFault>& faults, bool has_read);
+
 /// `batch --check`: validates the input and writes nothing but the bad lines to standard output.
 int check_batch_input(const BatchArguments& arguments);
 

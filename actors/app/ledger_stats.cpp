@@ -2,6 +2,7 @@
 
 #include "actors/event_text.hpp"
 #include "actors/json_writer.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <fmt/format.h>
 
@@ -60,7 +61,7 @@ std::string stats_text(const LedgerStats& stats) {
   }
   for (const auto& [epoch, totals] : stats.epochs) {
     out += fmt::format("epoch {:<6}{} decisions{}\n", raw(epoch), totals.decisions,
-                       totals.name.empty() ? "" : " by \"" + totals.name + "\"");
+                       totals.name.empty() ? "" : " by " + quote(totals.name));
   }
   out += fmt::format("replaced    {} by the default of their kind\nlost        {} entries\n",
                      stats.fallbacks, stats.dropped);

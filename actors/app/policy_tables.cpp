@@ -2,6 +2,7 @@
 
 #include "actors/app/batch_files.hpp"
 #include "actors/app/policy_options.hpp"
+#include "engine/text/system_words.hpp"
 #include "schedulers/core/printable.hpp"
 
 #include <algorithm>
@@ -30,6 +31,18 @@ void read_table(const ConfigNode& node, const std::string& name, std::vector<Con
   }
 }
 
+/// What is found in place of a file.
+std::string what_stands_at(const std::string& path, const fs::file_status& status,
+                           const std::error_code& error) {
+  const std::string shown = printable(path, kShownPathMax);
+  if (status.type() == fs::file_type::not_found) return "found no file " + shown;
+  if (status.type() == fs::file_type::none) {
+    return shown + " cannot be opened (" + text::system_words(error.value()) + ")";
+  }
+  const bool is_folder = status.type() == fs::file_type::directory;
+  return shown + " is " + (is_folder ? "a folder" : "a pipe, socket or device");
+}
+
 /// The library's file as an absolute path, and what its bytes are.
 Status look_at(const ConfigNode& node, sched::LibrarySpec& library) {
   if (library.path.empty()) {
@@ -39,8 +52,9 @@ Status look_at(const ConfigNode& node, sched::LibrarySpec& library) {
   std::error_code error;
   library.path =
       fs::absolute(fs::path(node.file).parent_path() / library.path).lexically_normal().string();
-  if (!fs::is_regular_file(library.path, error)) {
-    return {ErrorCode::not_found, "found no file " + printable(library.path, kShownPathMax) +
+  const fs::file_status status = fs::status(library.path, error);
+  if (!fs::is_regular_file(status)) {
+    return {ErrorCode::not_found, what_stands_at(library.path, status, error) +
                                       ", expected a shared object; put it there or correct the "
                                       "path, which counts from the folder of this file"};
   }

@@ -1,8 +1,11 @@
 #include "actors/app/policy_words.hpp"
 
+#include "schedulers/core/printable.hpp"
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <cstdint>
 
 namespace troupe::app {
@@ -16,15 +19,17 @@ constexpr std::int64_t kUsPerS = 1'000'000;
 /// A text of the document as a terminal can show it on one line; "" for null or what is missing.
 std::string word(const Json& from, const char* key) {
   const auto at = from.find(key);
-  if (at == from.end() || !at->is_string()) return {};
+  return at == from.end() || !at->is_string() ? "" : message_line(at->get<std::string>());
+}
+
+/// Some lines of text, each as word() would show it.
+std::string lines_of(const std::string& text) {
   std::string out;
-  for (const char c : at->get<std::string>()) {
-    const auto byte = static_cast<unsigned char>(c);
-    if (byte < 0x20 || byte == 0x7F) {
-      out += ' ';
-    } else {
-      out += c;
-    }
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    if (at > 0) out += '\n';
+    out += message_line(text.substr(at, end - at));
+    at = end + 1;
   }
   return out;
 }
@@ -58,9 +63,10 @@ std::string shadow_words(const Json& document) {
   for (const auto& [kind, shadow] : part(document, "shadow").items()) {
     const std::int64_t decisions = number(shadow, "decisions");
     const std::int64_t disagreed = number(shadow, "disagreed");
-    out += fmt::format("shadow {}: {}, {} decisions, {} differ ({}), {} dropped, {} failed\n", kind,
-                       word(shadow, "policy"), decisions, disagreed, percent(disagreed, decisions),
-                       number(shadow, "dropped"), number(shadow, "failed"));
+    out += fmt::format("shadow {}: {}, {} decisions, {} differ ({}), {} dropped, {} failed\n",
+                       message_line(kind), word(shadow, "policy"), decisions, disagreed,
+                       percent(disagreed, decisions), number(shadow, "dropped"),
+                       number(shadow, "failed"));
   }
   return out;
 }
@@ -69,7 +75,8 @@ std::string canary_words(const Json& document) {
   const Json& canary = part(document, "canary");
   std::string kinds;
   for (const auto& [kind, policy] : part(canary, "kinds").items())
-    kinds += fmt::format("{} {} {}", kinds.empty() ? "" : ",", kind, policy.get<std::string>());
+    kinds += fmt::format("{} {} {}", kinds.empty() ? "" : ",", message_line(kind),
+                         message_line(policy.get<std::string>()));
   if (kinds.empty()) return {};
   return fmt::format("canary for {:.1f} % of the sessions, {} decisions:{}\n",
                      100.0 * canary.value("share", 0.0), number(canary, "decisions"), kinds);
@@ -122,7 +129,7 @@ std::string show_words(std::string_view document) {
   for (const auto& [kind, chosen] : part(show, "kinds").items()) {
     const std::string library = word(chosen, "library");
     out +=
-        fmt::format("  {:<16} {}{}\n", kind, word(chosen, "policy"),
+        fmt::format("  {:<16} {}{}\n", message_line(kind), word(chosen, "policy"),
                     library.empty() ? std::string()
                                     : fmt::format(", of {} {}", library, word(chosen, "version")));
   }
@@ -165,7 +172,7 @@ std::string ended_words(std::string_view document) {
   const Json ended = Json::parse(document);
   const bool ok = ended.value("ok", false);
   // Each error of a file has a line of its own.
-  const std::string reason = ended.value("reason", std::string());
+  const std::string reason = lines_of(ended.value("reason", std::string()));
   if (ok) {
     return fmt::format("policy set \"{}\" is live with epoch {}{}", word(ended, "name"),
                        number(ended, "epoch"), reason.empty() ? "" : ": " + reason);

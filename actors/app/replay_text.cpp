@@ -3,6 +3,7 @@
 #include "actors/json_writer.hpp"
 #include "actors/ledger_text.hpp"
 #include "actors/records/asked_codec.hpp"
+#include "schedulers/core/printable.hpp"
 
 #include <fmt/format.h>
 
@@ -72,7 +73,7 @@ void life_fields(actors::JsonWriter& json, const sched::StageLife& life) {
 std::string replay_text(const sched::ReplayReport& report, const std::string& other) {
   std::string out =
       fmt::format("{} decisions: {} {}, {} different, {} skipped\n", report.all.decisions,
-                  report.all.equal, other.empty() ? "equal" : "the same by \"" + other + "\"",
+                  report.all.equal, other.empty() ? "equal" : "the same by " + quote(other),
                   report.all.different, report.all.skipped);
   for (const auto& [kind, of_kind] : report.kinds) {
     out += fmt::format("  {:<18}{} of {} different", kind, of_kind.different, of_kind.decisions);

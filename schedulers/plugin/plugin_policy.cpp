@@ -1,6 +1,7 @@
 #include "schedulers/plugin/plugin_policy.hpp"
 
 #include "schedulers/core/check.hpp"
+#include "schedulers/core/printable.hpp"
 #include "schedulers/plugin/plugin_kinds.hpp"
 
 #include <map>
@@ -45,7 +46,7 @@ Result<std::unique_ptr<Policy>> make_plugin_policy(const PluginPolicy& policy,
   const auto& held = static_cast<const PluginInstance&>(runner->target());
   if (held.threw) return {ErrorCode::unsupported, who + "create let an exception out"};
   if (!held.created()) {
-    const std::string why = held.message.data();
+    const std::string why = printable(held.message.data(), held.message.size());
     return {ErrorCode::bad_argument,
             who + "create failed: " + (why.empty() ? "it returned NULL without a reason" : why)};
   }

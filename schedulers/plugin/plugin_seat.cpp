@@ -1,5 +1,7 @@
 #include "schedulers/plugin/plugin_seat.hpp"
 
+#include "schedulers/core/printable.hpp"
+
 namespace troupe::sched {
 namespace {
 
@@ -54,7 +56,8 @@ bool PluginSeat::decide(const PolicyContext& ctx) noexcept {
   if (held.returned == TROUPE_DONE || held.returned == TROUPE_NONE) return true;
   std::string what = "decide returned " + std::to_string(held.returned);
   if (held.returned > 0) what += ", which means nothing";
-  if (held.returned < 0 && held.message[0] != '\0') what += ": " + std::string(held.message.data());
+  if (held.returned < 0 && held.message[0] != '\0')
+    what += ": " + printable(held.message.data(), held.message.size());
   return refuse(std::move(what));
 }
 

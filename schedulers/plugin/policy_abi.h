@@ -12,7 +12,8 @@
  *
  * Threads: calls of one instance never overlap and follow each other in order, but not always on
  * the same thread. Instances share nothing unless the library makes them. A library owns no thread
- * after destroy, keeps no pointer of a call, does no I/O, never blocks, and lets no exception out.
+ * after destroy, starts no process, changes nothing of the one it is in (working directory, umask,
+ * signals), keeps no pointer of a call, does no I/O, never blocks, and lets no exception out.
  *
  * Versions: the major number changes when something here changes its meaning or place; a host takes
  * no other one. Fields are added at the end only, with a higher minor number. Structs carry

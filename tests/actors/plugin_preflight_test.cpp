@@ -4,12 +4,15 @@
 #include "actors/plugin_child.hpp"
 #include "actors/plugin_preflight.hpp"
 #include "tests/actors/plugin_files.hpp"
+#include "tests/support/effort.hpp"
 
 #include <gtest/gtest.h>
 
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <fstream>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <thread>
 
@@ -101,6 +104,10 @@ TEST_F(PluginPreflight, QuestionsAreAsked) {
             std::string("decode_balancer \"bad\": asked about one rank: decide returned -3: no "
                         "memory") +
                 kWhere);
+  EXPECT_EQ(in_mode("fails_oddly"),
+            std::string("decode_balancer \"bad\": asked about one rank: decide returned -3: "
+                        "\\x1b[31m\\xff red") +
+                kWhere);
   EXPECT_EQ(in_mode("no_such_rank", 1),
             std::string("decode_balancer \"bad\": asked about three ranks: the chosen rank is not "
                         "in the view") +
@@ -113,6 +120,63 @@ TEST_F(PluginPreflight, QuestionsAreAsked) {
   EXPECT_EQ(in_mode("destroy_hangs", 0, 300),
             std::string("destroy of decode_balancer \"bad\" did not return within 300 ms") +
                 kWhere);
+}
+
+TEST_F(PluginPreflight, WhatALibraryChangesInTheProcessIsRefused) {
+  const std::pair<const char*, std::string> changes[] = {
+      {"forks", "leaves processes behind; a library may not fork"},
+      {"forks_and_waits", "forks; a library may not, for the copy holds all files of the job"},
+      {"leaves_daemon", "leaves processes behind; a library may not fork"},
+      {"changes_folder", "changes the working directory to /; a library may not, for the job's "
+                         "paths begin there"},
+      {"changes_umask", "changes the umask from 022 to 077; a library may not, for it is that of "
+                        "the job's files"},
+      {"changes_signal", "changes what SIGTERM does; a library may not"}};
+  const mode_t mask = ::umask(022);
+  for (const auto& [mode, what] : changes)
+    EXPECT_EQ(in_mode(mode), what + kWhere) << mode;
+  ::umask(mask);
+}
+
+TEST_F(PluginPreflight, MemoryWithoutEndIsRefusedBeforeItHurts) {
+  if (test::kIsSanitized) GTEST_SKIP() << "the sanitizer's own memory counts";
+  const std::string said = in_mode("takes_memory");
+  EXPECT_TRUE(said.starts_with("takes ")) << said;
+  EXPECT_NE(said.find("MiB of memory, expected at most 1024 MiB"), std::string::npos) << said;
+}
+
+/// Whether the process runs. Whoever adopts it reaps it in its own time; until then it is a zombie
+/// without memory.
+bool ends_soon(pid_t process) {
+  const std::string stat_path = "/proc/" + std::to_string(process) + "/stat";
+  std::string stat;
+  const auto alive = [&] {
+    std::ifstream in(stat_path);
+    return std::getline(in, stat) && stat.find(") Z ") == std::string::npos;
+  };
+  for (int i = 0; i < 10'000 && alive(); ++i)
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  return !alive();
+}
+
+TEST_F(PluginPreflight, AProcessThatLeftTheGroupEndsToo) {
+  const auto file = read_library(plugin_path("bad_policies"));
+  for (const std::string mode : {"leaves_daemon", "leaves_daemon_hangs"}) {
+    ChildOrder order;
+    order.program = TROUPE_PREFLIGHT_CHILD;
+    order.phase_ms = 2'000;
+    order.arguments = {file->path,
+                       file->digest,
+                       "20000",
+                       "20000000",
+                       "decode_balancer",
+                       "bad",
+                       R"({"mode":")" + mode + R"(","after":0,"sleep_ms":0})"};
+    const ChildEnd end = run_child(order);
+    EXPECT_EQ(end.how, mode == "leaves_daemon" ? ChildEnd::How::said_no : ChildEnd::How::hung);
+    ASSERT_FALSE(end.printed.empty());
+    EXPECT_TRUE(ends_soon(std::stoi(end.printed))) << mode;
+  }
 }
 
 TEST_F(PluginPreflight, AFileThatChangesMeanwhileIsNotTaken) {
@@ -147,16 +211,7 @@ TEST_F(PluginPreflight, AChildsChildrenEndWithIt) {
   EXPECT_EQ(end.phase, "work");
   const pid_t grandchild = std::stoi(end.printed);
   ASSERT_GT(grandchild, 1);
-  // Whoever adopts it reaps it in its own time; until then it is a zombie without memory.
-  const std::string stat_path = "/proc/" + std::to_string(grandchild) + "/stat";
-  std::string stat;
-  const auto alive = [&] {
-    std::ifstream in(stat_path);
-    return std::getline(in, stat) && stat.find(") Z ") == std::string::npos;
-  };
-  for (int i = 0; i < 10'000 && alive(); ++i)
-    std::this_thread::sleep_for(std::chrono::milliseconds(1));
-  EXPECT_FALSE(alive()) << stat;
+  EXPECT_TRUE(ends_soon(grandchild));
 }
 
 TEST_F(PluginPreflight, AChildThatTalksWithoutEndIsEnded) {

@@ -142,8 +142,41 @@ TEST_F(LedgerCommand, DamageIsNamedAndTheRestIsUsed) {
     file.write("\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF\xFF", 16);
   }
   const ProcessEnd damaged = troupe({"ledger", "stats", "--ledger", ledger_});
-  EXPECT_EQ(damaged.code, 0);
+  EXPECT_EQ(damaged.code, 3);
   EXPECT_NE(damaged.err.find("bytes are skipped"), std::string::npos) << damaged.err;
+  EXPECT_EQ(troupe({"replay", ledger_}).code, 3);
+  EXPECT_EQ(troupe({"explain", "1", "--ledger", ledger_}).code, 3);
+}
+
+TEST_F(LedgerCommand, ALedgerOfWhichNothingCanBeReadIsAFailure) {
+  const std::string segment = job_.files.path(ledger_ + "/ledger-00000001.seg");
+  const std::vector<std::vector<std::string>> commands = {{"ledger", "stats", "--ledger", ledger_},
+                                                          {"ledger", "tail", "--ledger", ledger_},
+                                                          {"ledger", "export", "--ledger", ledger_},
+                                                          {"explain", "1", "--ledger", ledger_},
+                                                          {"replay", ledger_}};
+  const auto expect_code = [&](int code) {
+    for (const auto& command : commands) {
+      const ProcessEnd end = troupe(command);
+      EXPECT_EQ(end.code, code) << command[0] << " " << command[1] << end.out;
+      EXPECT_NE(end.err.find("ledger-0000000"), std::string::npos) << end.err;
+    }
+  };
+  fs::copy_file(segment, job_.files.path(ledger_ + "/ledger-00000002.seg"));
+  expect_code(3); // It stands twice.
+  fs::remove(job_.files.path(ledger_ + "/ledger-00000002.seg"));
+  const auto size = fs::file_size(segment);
+  {
+    std::fstream file(segment, std::ios::in | std::ios::out | std::ios::binary);
+    file.seekp(16);
+    file.write("broken", 6);
+  }
+  expect_code(3); // The head only: the entries behind it are read.
+  std::ofstream(segment, std::ios::binary) << std::string(size, '#');
+  expect_code(1);
+  fs::remove(segment);
+  fs::create_directory(segment);
+  expect_code(1);
 }
 
 /// The same job at level "events", beside the other one.

@@ -5,6 +5,7 @@
 #include <ctime>
 #include <stdexcept>
 #include <troupe/troupe_policy.hpp>
+#include <unistd.h>
 
 namespace {
 
@@ -29,6 +30,18 @@ struct Ends : Good {
   std::uint32_t order(const Requests& waiting, const Call& call, Order& order) override {
     if (waiting.empty()) std::_Exit(0);
     return Good::order(waiting, call, order);
+  }
+};
+
+struct Forks : Good {
+  Forks() {
+    if (::fork() == 0) ::pause();
+  }
+};
+
+struct Moves : Good {
+  Moves() {
+    if (::chdir("/") != 0) std::abort();
   }
 };
 
@@ -107,7 +120,8 @@ constexpr const char* kWrongDefault = R"({"type": "object", "properties": {"dept
 } // namespace
 
 TROUPE_PLUGIN("bad_queues", "1.0.0", policy<Good>("good"), policy<Crashes>("crashes"),
-              policy<Ends>("ends"), policy<Sleeps>("sleeps"), policy<OutOfRange>("out_of_range"),
+              policy<Ends>("ends"), policy<Forks>("forks"), policy<Moves>("moves"),
+              policy<Sleeps>("sleeps"), policy<OutOfRange>("out_of_range"),
               policy<WithoutReason>("without_reason"), policy<Alternates>("alternates"),
               policy<Forgets>("forgets"), policy<NewestFirst>("newest_first"),
               policy<Throws>("throws"), policy<CannotBegin>("cannot_begin"),

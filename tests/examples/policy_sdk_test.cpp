@@ -22,7 +22,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-ProcessEnd troupe(const std::vector<std::string>& arguments, const fs::path& folder = "/") {
+ProcessEnd troupe(const std::vector<std::string>& arguments, const fs::path& folder = "/usr") {
   ProcessOptions options;
   options.arguments = arguments;
   options.folder = folder.string();
@@ -92,6 +92,10 @@ TEST_F(PolicySdk, EachBrokenPolicyIsFoundByItsCheckAndNoneStopsTheOthers) {
   EXPECT_TRUE(failed.at("good").empty());
   EXPECT_NE(failed.at("crashes")["empty"].find("SIGSEGV"), std::string::npos);
   EXPECT_NE(failed.at("ends")["empty"].find("exit code 0"), std::string::npos);
+  EXPECT_EQ(failed.at("forks").size(), 1U);
+  EXPECT_EQ(failed.at("forks")["process"], "leaves processes behind; a library may not fork");
+  EXPECT_NE(failed.at("moves")["process"].find("changes the working directory to /"),
+            std::string::npos);
   EXPECT_NE(failed.at("sleeps")["within_deadline"].find("expected at most 1000 us"),
             std::string::npos);
   EXPECT_NE(failed.at("out_of_range")["valid"].find("question"), std::string::npos);
@@ -197,6 +201,9 @@ TEST_F(PolicySdk, EveryScaffoldBuildsAgainstAnInstalledSdkAndPasses) {
   // The test of each, and the suite over each.
   shell("ctest --test-dir " + build + " --output-on-failure -j 2");
   shell("test $(ctest --test-dir " + build + " -N | grep -c 'Test *#') -eq 32");
+  // Without the program the suite is left out, with a word that names the way to add it.
+  shell("PATH=/usr/bin:/bin cmake -S " + (folder_ / "new_queue_c").string() + " -B " + build +
+        "_alone -DTROUPE_POLICY_DIR=" + sdk + " 2>&1 | grep -e '-DTROUPE=/path/to/troupe'");
 }
 
 } // namespace

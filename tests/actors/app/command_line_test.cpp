@@ -171,6 +171,14 @@ TEST_F(CommandLine, ConfigCheckKnowsAPolicyFile) {
   EXPECT_TRUE(has(shown.err, "this is a policy file, expected a system file")) << shown.err;
 }
 
+TEST_F(CommandLine, PolicyCheckShowsASetsNameAsMessagesDo) {
+  folder_.write("p.toml", "name = \"a\\u202Eb\"\n");
+  const Outcome checked = run("policy check p.toml");
+  EXPECT_EQ(checked.exit_code, 0) << checked.err;
+  EXPECT_TRUE(has(checked.out, "name = \"a\\u202eb\"")) << checked.out;
+  EXPECT_EQ(checked.err, "troupe: p.toml: valid\n");
+}
+
 TEST_F(CommandLine, TokenizeGoesThereAndBack) {
   const std::string text = "{\"text\": \"Count <think> \xC3\xA4 \xF0\x9F\x98\x80\"}\n";
   const Outcome ids = run("tokenize --model " + kModel, text);

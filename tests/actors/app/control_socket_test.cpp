@@ -547,10 +547,15 @@ TEST(PolicyWords, SayWhatTheDocumentsSay) {
       R"("library":"/l.so","version":"1"}},"shadow":{"step":{"policy":"x","decisions":40,)"
       R"("disagreed":1,"dropped":2}},"canary":{"share":0.05,"decisions":9,)"
       R"("kinds":{"handoff":"y"}}})");
-  EXPECT_EQ(show, "policy set \"a [31m\", epoch 4, on probation\ncompiled in\n"
+  EXPECT_EQ(show, "policy set \"a\\x1b[31m\", epoch 4, on probation\ncompiled in\n"
                   "  queue            fcfs, of /l.so 1\n"
                   "shadow step: x, 40 decisions, 1 differ (2.5 %), 2 dropped, 0 failed\n"
                   "canary for 5.0 % of the sessions, 9 decisions: handoff y\n");
+  EXPECT_NE(history_words(R"({"sets":[{"epoch":1,"name":"n","reason":"a\u202eb\u001b[31m\nc"}]})")
+                .find("a\\u202eb\\x1b[31m\\x0ac\n"),
+            std::string::npos);
+  EXPECT_EQ(ended_words(R"({"ok":false,"epoch":2,"name":"b","reason":"x\u001b\ny"})"),
+            "x\\x1b\ny\nrefused; policy set \"b\", epoch 2, stays live");
   EXPECT_EQ(diff_words(R"({"equal":true})"), "no difference\n");
   EXPECT_EQ(diff_words(R"({"equal":false,"differences":[{"key":"k","a":null,"b":"1"}]})"),
             "k: none -> 1\n");

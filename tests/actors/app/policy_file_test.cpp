@@ -11,6 +11,8 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <sys/stat.h>
+
 namespace troupe::app {
 namespace {
 
@@ -223,6 +225,17 @@ TEST_F(PolicySetFile, FindsPoliciesOfLibraries) {
   expect(kNamed + library + "\"bad.so\"\n[prefill_router]\npolicy = \"mine\"\n",
          "p.toml:3: library.path: " + folder.path("bad.so") + ": it is no library");
   expect(kNamed + library + "\"none.so\"\n", "p.toml:3: library.path: found no file");
+  const auto expect_kind = [&](const std::string& path, const std::string& kind) {
+    expect(kNamed + library + "\"" + path + "\"\n",
+           "p.toml:3: library.path: " + kind + ", expected a shared object");
+  };
+  expect_kind("/dev/zero", "/dev/zero is a pipe, socket or device");
+  ASSERT_EQ(::mkfifo(folder.path("pipe").c_str(), 0600), 0);
+  expect_kind("pipe", folder.path("pipe") + " is a pipe, socket or device");
+  expect_kind("/usr", "/usr is a folder");
+  std::filesystem::create_symlink("ring", folder.path("ring"));
+  expect_kind("ring",
+              folder.path("ring") + " cannot be opened (Too many levels of symbolic links)");
   expect(kNamed + library + "\"good.so\"\n" + library + "\"./good.so\"\n", "twice");
   folder.write("as_good.so", "another build");
   expect(kNamed + library + "\"good.so\"\n" + library + "\"as_good.so\"\n",

@@ -1,7 +1,7 @@
 /* Decode balancers that misbehave as the option `mode` says: in create, or in decide once `after`
  * calls went well. */
 
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE
 
 #include "schedulers/plugin/policy_abi.h"
 
@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -58,6 +60,37 @@ static void crash(void) {
   raise(SIGSEGV);
 }
 
+/* A process that leaves the group and the parent of this one, as a daemon does. */
+static void leave_daemon(void) {
+  const pid_t copy = vfork();
+  if (copy == 0) {
+    execl("/bin/sh", "sh", "-c", "setsid sleep 1000 >/dev/null 2>&1 & echo $!", (char*)NULL);
+    _exit(1);
+  }
+  waitpid(copy, NULL, 0);
+}
+
+/* Without touching it: the bound counts what may be used. */
+static void take_all_memory(void) {
+  while (malloc((size_t)64 << 20) != NULL) {
+  }
+}
+
+/* What changes the process; the instance itself works. */
+static void disturb(const char* mode) {
+  if (strcmp(mode, "forks") == 0) fork();
+  if (strcmp(mode, "forks_and_waits") == 0 && fork() > 0) wait(NULL);
+  if (strcmp(mode, "leaves_daemon") == 0) leave_daemon();
+  if (strcmp(mode, "leaves_daemon_hangs") == 0) {
+    leave_daemon();
+    hang();
+  }
+  if (strcmp(mode, "changes_folder") == 0 && chdir("/") != 0) abort();
+  if (strcmp(mode, "changes_umask") == 0) umask(077);
+  if (strcmp(mode, "changes_signal") == 0) signal(SIGTERM, SIG_IGN);
+  if (strcmp(mode, "takes_memory") == 0) take_all_memory();
+}
+
 static void* create(const char* options, size_t n, char* error, size_t error_size) {
   instance* self = calloc(1, sizeof *self);
   UNUSED(n);
@@ -65,6 +98,7 @@ static void* create(const char* options, size_t n, char* error, size_t error_siz
   text_option(options, "mode", self->mode, sizeof self->mode);
   self->after = option(options, "after");
   self->sleep_ms = option(options, "sleep_ms");
+  disturb(self->mode);
   if (strcmp(self->mode, "create_hangs") == 0) hang();
   if (strcmp(self->mode, "create_crashes") == 0) crash();
   if (strcmp(self->mode, "create_exits") == 0) {
@@ -94,6 +128,10 @@ static void destroy(void* self) {
 static int32_t misbehave(instance* one, troupe_placement_answer* a) {
   if (strcmp(one->mode, "fails") == 0) {
     snprintf(a->message, a->message_size, "no memory");
+    return -3;
+  }
+  if (strcmp(one->mode, "fails_oddly") == 0) {
+    snprintf(a->message, a->message_size, "\x1b[31m\xff red");
     return -3;
   }
   if (strcmp(one->mode, "returns_7") == 0) return 7;
