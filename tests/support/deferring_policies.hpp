@@ -72,8 +72,7 @@ struct DeferringHandoff final : HandoffPolicy {
   Decision<HandoffPlan> plan(const HandoffQuery& query,
                              const PolicyContext& ctx) noexcept override {
     Decision<HandoffPlan> answer;
-    if (query.transfers > 0 &&
-        deferral->defers(answer, ctx.now_us, query.request.arrival_us)) {
+    if (query.transfers > 0 && deferral->defers(answer, ctx.now_us, query.request.arrival_us)) {
       return answer;
     }
     return {HandoffPlan{HandoffMode::whole}, Reason::only_choice, 0};

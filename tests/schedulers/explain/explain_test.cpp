@@ -97,6 +97,23 @@ TEST(ExplainWords, DurationsAreExact) {
   EXPECT_EQ(duration_text(-5), "-5 us");
 }
 
+TEST(ExplainWords, APolicyIsNamedWithTheEpochsItDecidedIn) {
+  Record record;
+  record.kind = "queue";
+  record.policy = "fcfs";
+  record.epoch = PolicyEpoch{1375};
+  EXPECT_EQ(policy_text(record), "queue policy fcfs (epoch 1375)");
+  EXPECT_EQ(policy_text(record, {PolicyEpoch{1379}, PolicyEpoch{1375}, PolicyEpoch{1377}}),
+            "queue policy fcfs (3 epochs, 1375 to 1379)");
+  Record other = record;
+  other.epoch = PolicyEpoch{1379};
+  EXPECT_TRUE(same_words(record, other)) << "but for the epoch";
+  other.reason = Reason::replaced_invalid;
+  EXPECT_FALSE(same_words(record, other));
+  EXPECT_EQ(policy_text(other, {PolicyEpoch{1}, PolicyEpoch{2}}),
+            "queue policy fcfs (2 epochs, 1 to 2, in place of an invalid answer)");
+}
+
 TEST(ExplainWords, WhatARankLacks) {
   RankView rank;
   rank.role = Role::prefill;

@@ -2,10 +2,9 @@
 //
 // Stages run alone with their timers; nothing else happens to them.
 
-#include "schedulers/stage/retry_timer.hpp"
-
 #include "schedulers/stage/decode_stage.hpp"
 #include "schedulers/stage/prefill_stage.hpp"
+#include "schedulers/stage/retry_timer.hpp"
 #include "tests/support/deferring_policies.hpp"
 #include "tests/support/stage_probe.hpp"
 
@@ -148,8 +147,7 @@ void begin_assigned(Chunker& chunker) {
 
 /// A yes at 3.05 s, whatever the policy names until then.
 template <class Bench>
-void yes_comes(const std::string& kind, bool (*answer)(const Effects&),
-               void (*begin_it)(Bench&)) {
+void yes_comes(const std::string& kind, bool (*answer)(const Effects&), void (*begin_it)(Bench&)) {
   constexpr std::int64_t kYes = 3'050'000;
   const std::vector<std::int64_t> all = {kYes, kEver, kNever, -1, 1, kYes + 10 * kSecond};
   for (const std::int64_t named : all) {
