@@ -311,6 +311,21 @@ TEST(Explainer, OfARunningJobItTellsTheBeginningOfTheWholeStory) {
   EXPECT_GT(asked, running) << "some had ended";
 }
 
+TEST(ExplainText, WhyNotTakesANameBeforeANumber) {
+  Story story;
+  StoryDecision& decision = story.decisions.emplace_back();
+  decision.chosen = "1";
+  for (const auto& [rank, name] : {std::pair{5U, "1"}, std::pair{1U, "rank 1"}}) {
+    StoryCandidate& one = decision.candidates.emplace_back();
+    one.rank = rank_ref(rank);
+    one.name = name;
+    one.lacks = "no free slot";
+  }
+  EXPECT_NE(why_not(story, "1").at(0).find("it was chosen"), std::string::npos);
+  EXPECT_NE(why_not(story, "5").at(0).find("it was chosen"), std::string::npos);
+  EXPECT_NE(why_not(story, "rank 1").at(0).find("no free slot"), std::string::npos);
+}
+
 TEST(ExplainText, WhyNot) {
   const std::vector<LedgerEntry> entries = eventful();
   const Story story = stories_of(entries, "request-11").at(0);
@@ -321,6 +336,11 @@ TEST(ExplainText, WhyNot) {
       text += "  " + line + "\n";
   }
   EXPECT_TRUE(why_not(story, "decode-7").empty());
+  EXPECT_TRUE(why_not(story, "3").empty());
+  EXPECT_EQ(why_not(story, "2"), why_not(story, "decode-2")) << "its number will do";
+  EXPECT_EQ(candidates_of(story),
+            (std::map<RankId, std::string>{
+                {RankId{0}, "prefill-0"}, {RankId{1}, "decode-1"}, {RankId{2}, "decode-2"}}));
   test::expect_golden("tests/schedulers/explain/why_not.txt", text);
 }
 
