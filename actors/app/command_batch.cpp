@@ -72,13 +72,13 @@ int report(const BatchArguments& arguments, const RunSummary& summary, int exit_
                           summary.requests_succeeded + summary.requests_failed));
 }
 
-ProgressState progress_of(const actors::JobState& state, std::int64_t total) {
+ProgressState progress_of(const actors::JobState& state, std::int64_t total,
+                          const LocalSystem& system) {
   ProgressState out;
   out.succeeded = state.succeeded;
   out.failed = state.failed;
   out.total = total;
-  out.waiting = state.waiting;
-  out.running = state.running;
+  out.requests = system.count_requests(state.running, state.waiting);
   out.run_done = state.run_done;
   out.prompt_tokens = state.prompt_tokens;
   out.completion_tokens = state.output_tokens;
@@ -224,7 +224,7 @@ int run_job(const BatchArguments& arguments, JobSetup setup, const BatchPaths& p
   const auto on_state = [&](const actors::JobState& state) {
     last = state;
     board->publish(top_of(state), steady_us());
-    std::fputs(progress.update(progress_of(state, total), steady_us()).c_str(), stderr);
+    std::fputs(progress.update(progress_of(state, total, system), steady_us()).c_str(), stderr);
   };
   {
     const ExitGuard guard;

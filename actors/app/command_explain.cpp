@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include <cstdio>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -81,6 +82,17 @@ bool print_why_not(const sched::Story& story, const std::string& rank) {
   return !lines.empty();
 }
 
+/// "prefill-0 (or 0), rank 1 (or 1)".
+std::string candidates_text(const std::vector<sched::Story>& stories) {
+  std::map<RankId, std::string> all;
+  for (const sched::Story& story : stories)
+    all.merge(sched::candidates_of(story));
+  std::string out;
+  for (const auto& [rank, name] : all)
+    out += fmt::format("{}{} (or {})", out.empty() ? "" : ", ", quote(name), raw(rank));
+  return out.empty() ? "none: the ledger has no decision about it with candidates" : out;
+}
+
 } // namespace
 
 int command_explain(const ExplainArguments& arguments) {
@@ -111,9 +123,8 @@ int command_explain(const ExplainArguments& arguments) {
   }
   if (candidate) return read_code;
   return fail(kExitRefused, fmt::format("--why-not: {} was a candidate of no decision about "
-                                        "this request; the story without --why-not names those "
-                                        "that were",
-                                        quote(arguments.why_not)));
+                                        "this request; candidates were {}",
+                                        quote(arguments.why_not), candidates_text(stories)));
 }
 
 } // namespace troupe::app

@@ -58,10 +58,11 @@ Status learn_sets(const std::string& folder, sched::Replayer& replayer) {
   return faults.status();
 }
 
-/// All that was compared is equal, and something was, if there is anything to compare.
+/// All that was compared is equal, and something was, if there is anything to compare; no policy
+/// failed.
 bool is_equal(const Replayed& replayed) {
   const sched::ReplayTotals& all = replayed.decisions.all;
-  return all.different == 0 && (all.equal > 0 || all.decisions == 0) &&
+  return all.different == 0 && all.failed == 0 && (all.equal > 0 || all.decisions == 0) &&
          replayed.stages.different() == 0;
 }
 

@@ -110,6 +110,21 @@ Json stages_json(const actors::MetricsSample& sample) {
   return out;
 }
 
+/// Not known is null.
+Json balance_json(std::int64_t permille) {
+  return permille < 0 ? Json() : Json(static_cast<double>(permille) / 1000.0);
+}
+
+Json experts_json(const actors::ExpertSample& experts) {
+  return {{"epoch", experts.epoch},
+          {"balancedness_predicted", balance_json(experts.predicted_permille)},
+          {"balancedness_realised", balance_json(experts.realised_permille)},
+          {"plans", experts.plans},
+          {"moves", experts.moves},
+          {"reports", experts.reports},
+          {"bad_layers", experts.bad_layers}};
+}
+
 Json decisions_json(const std::vector<actors::RecentDecision>& decisions) {
   Json out = Json::array();
   for (const actors::RecentDecision& one : decisions) {
@@ -212,6 +227,7 @@ std::string top_document(const TopSample& top, const actors::ManagerView& view) 
   out["ranks"] = ranks_json(top.metrics);
   out["rank_restarts"] = top.metrics.rank_restarts;
   out["stages"] = stages_json(top.metrics);
+  out["experts"] = experts_json(top.metrics.experts);
   out["shadow"] = shadow_json(view);
   out["canary"] = canary_json(view);
   out["faults"] = faults_json(view);

@@ -240,6 +240,14 @@ void LocalSystem::add_to(RunSummary& summary) const {
   }
 }
 
+RequestCounts LocalSystem::count_requests(std::int64_t running, std::int64_t waiting) const {
+  std::int64_t queued = 0;
+  for (const auto& [name, totals] : state_->all.stages->all()) {
+    if (name == "prefill") queued = totals->waiting;
+  }
+  return request_counts(running, waiting, queued);
+}
+
 void LocalSystem::add_to(actors::MetricsSample& sample) const {
   const State& state = *state_;
   const actors::ShellCounters& counters = *state.all.counters;
@@ -260,14 +268,13 @@ void LocalSystem::add_to(actors::MetricsSample& sample) const {
     sample.ledger_records = state.all.ledger->records();
     sample.ledger_lost = state.all.ledger->lost();
   }
-  std::int64_t queued = 0;
   for (const auto& [name, totals] : state.all.stages->all()) {
     sample.stages.push_back({name, totals->stale_dropped, totals->invalid_decisions,
                              totals->retried, totals->decisions()});
-    if (name == "prefill") queued = totals->waiting;
   }
-  sample.requests_waiting += queued;
-  sample.requests_running = std::max<std::int64_t>(sample.requests_running - queued, 0);
+  const RequestCounts now = count_requests(sample.requests_running, sample.requests_waiting);
+  sample.requests_running = now.running;
+  sample.requests_waiting = now.waiting;
   for (std::size_t i = 0; i < state.names.size(); ++i) {
     const actors::RankTotals& totals = *state.all.totals[i];
     const engine::KvFacts& kv = state.kv[i];

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "actors/app/control_desk.hpp"
+#include "actors/app/progress.hpp"
 #include "actors/app/summary.hpp"
 #include "actors/app/system_actors.hpp"
 #include "actors/app/top_board.hpp"
@@ -47,6 +48,10 @@ public:
 
   /// Fills what the system knows: histograms, ranks, scheduling time, messages. @pre stop()
   void add_to(RunSummary& summary) const;
+
+  /// What the driver counts as running and waiting, as everybody is told: requests that wait for a
+  /// rank do not run.
+  RequestCounts count_requests(std::int64_t running, std::int64_t waiting) const;
 
   /// Fills what the system knows at this moment: stages, ranks, messages, ledger. Waiting requests
   /// of the chunker are taken from `running`, where the driver counts them.

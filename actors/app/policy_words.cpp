@@ -106,6 +106,29 @@ std::string rank_words(const Json& document) {
   return out;
 }
 
+std::string balance_text(const Json& experts, const char* key) {
+  const auto found = experts.find(key);
+  if (found == experts.end() || !found->is_number()) return "not known";
+  return fmt::format("{:.3f}", found->get<double>());
+}
+
+/// "" where no rank reported expert loads and no map is live.
+std::string expert_words(const Json& document) {
+  const Json& experts = part(document, "experts");
+  const std::int64_t epoch = number(experts, "epoch");
+  if (epoch == 0 && number(experts, "reports") == 0) return {};
+  std::string out =
+      fmt::format("experts: {}, balancedness {} predicted, {} realised; {} maps, {} moves, {} "
+                  "reports",
+                  epoch == 0 ? "no map yet" : fmt::format("map of epoch {}", epoch),
+                  balance_text(experts, "balancedness_predicted"),
+                  balance_text(experts, "balancedness_realised"), number(experts, "plans"),
+                  number(experts, "moves"), number(experts, "reports"));
+  const std::int64_t bad = number(experts, "bad_layers");
+  if (bad > 0) out += fmt::format(", {} layers left out", bad);
+  return out + "\n";
+}
+
 std::string decision_words(const Json& document) {
   std::string out = fmt::format("{:<16} {:<16} {:<18} {:<16} {:>8} {:>5}\n", "stage", "kind",
                                 "policy", "reason", "request", "rank");
@@ -191,7 +214,7 @@ std::string top_words(std::string_view document) {
                   number(job, "waiting"), number(job, "prompt_tokens_per_s"),
                   number(job, "output_tokens_per_s"), live_words(top));
   out += shadow_words(top) + canary_words(top) + fault_words(top);
-  return out + rank_words(top) + "\n" + decision_words(top);
+  return out + rank_words(top) + expert_words(top) + "\n" + decision_words(top);
 }
 
 } // namespace troupe::app

@@ -34,6 +34,12 @@ std::string bar(std::int64_t done, std::int64_t total) {
 
 } // namespace
 
+RequestCounts request_counts(std::int64_t running, std::int64_t waiting, std::int64_t queued) {
+  const std::int64_t unrouted =
+      std::clamp<std::int64_t>(queued, 0, std::max<std::int64_t>(running, 0));
+  return {running - unrouted, waiting + unrouted};
+}
+
 ProgressStyle progress_style(bool is_quiet) {
   ProgressStyle style;
   style.is_quiet = is_quiet;
@@ -100,7 +106,7 @@ std::string ProgressLine::line(const ProgressState& state, std::int64_t now_us) 
     out += fmt::format(", {} failed", state.failed);
   }
   out += fmt::format(", {:.0f} tok/s in, {:.0f} out, {} running, {} waiting", prompt_rate_,
-                     completion_rate_, state.running, state.waiting);
+                     completion_rate_, state.requests.running, state.requests.waiting);
   const std::int64_t elapsed_us = now_us - start_us_;
   if (state.total > done && state.run_done > 0 && elapsed_us > 0) {
     const double left_s = static_cast<double>(state.total - done) *

@@ -7,13 +7,23 @@
 
 namespace troupe::app {
 
+/// Requests of a job, as its progress line, `troupe top` and the metrics count them.
+struct RequestCounts {
+  std::int64_t running = 0; ///< On a rank, or on the way to one.
+  std::int64_t waiting = 0; ///< Not yet routed to a rank.
+};
+
+/// @param running  that the driver has in the system; those that wait for a rank are among them
+/// @param waiting  that the driver holds back until the system has room
+/// @param queued   of the chunker: not yet routed
+RequestCounts request_counts(std::int64_t running, std::int64_t waiting, std::int64_t queued);
+
 /// Where a job stands.
 struct ProgressState {
   std::int64_t succeeded = 0;
   std::int64_t failed = 0;
-  std::int64_t total = -1;            ///< -1 unknown.
-  std::int64_t waiting = 0;           ///< Requests in a queue.
-  std::int64_t running = 0;           ///< Requests on a rank.
+  std::int64_t total = -1; ///< -1 unknown.
+  RequestCounts requests;
   std::int64_t run_done = 0;          ///< Lines done in this run: what the ETA counts from.
   std::int64_t prompt_tokens = 0;     ///< Of this run.
   std::int64_t completion_tokens = 0; ///< Of this run.

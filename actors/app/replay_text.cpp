@@ -18,6 +18,7 @@ std::string policy_of(const sched::Asked& asked) {
 void totals(actors::JsonWriter& json, const sched::ReplayTotals& totals) {
   json.field("decisions", totals.decisions).field("equal", totals.equal);
   json.field("different", totals.different).field("skipped", totals.skipped);
+  json.field("failed", totals.failed);
 }
 
 void difference(actors::JsonWriter& json, const sched::ReplayDifference& one) {
@@ -78,10 +79,17 @@ std::string replay_text(const sched::ReplayReport& report, const std::string& ot
   for (const auto& [kind, of_kind] : report.kinds) {
     out += fmt::format("  {:<18}{} of {} different", kind, of_kind.different, of_kind.decisions);
     if (of_kind.skipped > 0) out += fmt::format(", {} skipped", of_kind.skipped);
+    if (of_kind.failed > 0) out += fmt::format(", {} failed", of_kind.failed);
     out += '\n';
   }
   for (const auto& [why, count] : report.skipped)
     out += fmt::format("skipped {}: {}\n", count, why);
+  for (const auto& [kind, why] : report.failed) {
+    out +=
+        fmt::format("failed {}: {} policy {}; the default of the kind answered instead, and that "
+                    "is what was compared\n",
+                    report.kinds.at(kind).failed, kind, message_line(why));
+  }
   if (report.state_differs > 0) {
     out += fmt::format("{} recorded states are not what the decisions before them lead to\n",
                        report.state_differs);
@@ -125,6 +133,9 @@ std::string replay_json(const sched::ReplayReport& report, const sched::StagesRe
   json.close(']').key("skipped_why").open('{');
   for (const auto& [why, count] : report.skipped)
     json.key_text(why).value(count);
+  json.close('}').key("failed_first").open('{');
+  for (const auto& [kind, why] : report.failed)
+    json.key_text(kind).value(why);
   json.close('}').field("unasked", report.unasked);
   json.field("state_differs", report.state_differs).key("stages").open('{');
   json.field("events", stages.events()).field("equal", stages.equal());

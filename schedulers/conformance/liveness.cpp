@@ -1,6 +1,7 @@
 #include "schedulers/conformance/liveness.hpp"
 
 #include "schedulers/conformance/question_source.hpp"
+#include "schedulers/stage/retry_timer.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -106,6 +107,7 @@ Finding every_rank_is_used(typename Question::Kind& policy, const SuiteOptions& 
   constexpr std::size_t kRanks = 8;
   constexpr std::size_t kAtOnce = 24;
   constexpr std::int64_t kTries = 100;
+  constexpr std::int64_t kPauseUs = 10'000;
   const std::int64_t questions = options.rounds / 10;
   Rng rng(options.seed);
   Question question;
@@ -114,7 +116,7 @@ Finding every_rank_is_used(typename Question::Kind& policy, const SuiteOptions& 
   std::deque<Assignment> assigned;
   std::int64_t now_us = 1'000'000;
   std::int64_t tries = 0;
-  for (std::int64_t i = 0; i < questions; now_us += 10'000) {
+  for (std::int64_t i = 0; i < questions;) {
     const auto id = static_cast<std::uint64_t>(i);
     if (tries == 0) set_request(question, arriving_request(rng, 1 + id, now_us));
     question.context = context_at(now_us, id);
@@ -126,11 +128,14 @@ Finding every_rank_is_used(typename Question::Kind& policy, const SuiteOptions& 
       if (++tries == kTries) {
         return broken(i, options,
                       "every rank has room, and in " + text(kTries) +
-                          " questions about one request none was chosen");
+                          " questions about one request none was chosen; without a rank, "
+                          "name in retry_at_us when to ask again, within a second");
       }
-      now_us = std::max(now_us, answer.retry_at_us);
+      // Nothing else happens here: whoever names no time is asked about the same instant again.
+      if (answer.retry_at_us != 0) now_us = again_us(answer.retry_at_us, kPauseUs, now_us);
       continue;
     }
+    now_us += kPauseUs;
     const auto place = static_cast<std::size_t>(raw(answer.value->rank));
     ++chosen[place];
     assigned.push_back({place, question.request});
@@ -166,7 +171,7 @@ Finding prompts_end(PrefillChunker& policy, const SuiteOptions& options) {
     if (const Status valid = question.check(answer); !valid.ok()) {
       return broken(round, options, why(policy, valid));
     }
-    now_us = std::max(now_us + 1'000, answer.value ? 0 : answer.retry_at_us);
+    now_us = answer.value ? now_us + 1'000 : again_us(answer.retry_at_us, 1'000, now_us);
     if (!answer.value) continue;
     for (const Share& share : answer.value->shares)
       question.requests[share.candidate].done += share.tokens;

@@ -102,16 +102,21 @@ void add_order(const Life& life, const Leg& leg, std::optional<RankRef> rank,
   out += count_text(tally.ahead_first, "request") + " went before it";
   if (tally.orders > 1) {
     out += " at first and " + number(tally.ahead_last) + " at last, in " +
-           count_text(tally.orders, "order");
+           count_text(tally.by.front().orders, "order");
   }
-  facts.push_back(out + " by " + policy_text(*tally.last) + ": " +
-                  std::string(reason_name(tally.last->reason)));
+  for (const OrderTally::Orders& one : tally.by) {
+    if (&one != &tally.by.front()) out += ", " + number(one.orders);
+    out += " by " + policy_text(*one.first, one.epochs) + ": " +
+           std::string(reason_name(one.first->reason));
+  }
+  facts.push_back(std::move(out));
 }
 
 void add_slices(const Life& life, const Leg& leg, const RankNames& names, Facts& facts) {
   const SliceTally tally = tally_slices(life, leg);
-  for (const auto& [policy, packed] : tally.own) {
-    facts.push_back(policy + " packed " + count_text(packed.slices, "slice") + " of it with " +
+  for (const SliceTally::Packed& packed : tally.own) {
+    facts.push_back(policy_text(*packed.first, packed.epochs) + " packed " +
+                    count_text(packed.slices, "slice") + " of it with " +
                     count_text(packed.tokens, "token"));
   }
   const std::string rank = rank_text(names, leg.rank.rank);
@@ -200,6 +205,7 @@ std::string what_text(const Leg& leg, const RankNames& names) {
   case Phase::waits_for_room:
     if (leg.refusal == nullptr) return "waiting for its turn to move" + again;
     return (leg.refusal->kind == "handoff" ? "held back by the handoff policy"
+            : held_back                    ? "held back by the decode balancer"
                                            : "waiting for room on a decode rank") +
            again;
   case Phase::handing_off:

@@ -113,11 +113,25 @@ std::string story_text(const Story& story) {
   return out;
 }
 
+std::map<RankId, std::string> candidates_of(const Story& story) {
+  std::map<RankId, std::string> out;
+  for (const StoryDecision& decision : story.decisions) {
+    for (const StoryCandidate& candidate : decision.candidates)
+      out.emplace(candidate.rank.rank, candidate.name);
+  }
+  return out;
+}
+
 std::vector<std::string> why_not(const Story& story, const std::string& rank) {
   std::vector<std::string> out;
+  const std::map<RankId, std::string> all = candidates_of(story);
+  const bool is_name =
+      std::any_of(all.begin(), all.end(), [&](const auto& item) { return item.second == rank; });
   for (const StoryDecision& decision : story.decisions) {
     for (const StoryCandidate& candidate : decision.candidates) {
-      if (candidate.name != rank) continue;
+      const std::string& known =
+          is_name ? candidate.name : std::to_string(raw(candidate.rank.rank));
+      if (known != rank) continue;
       out.push_back(duration_text(decision.at_us) + ", " + decision.kind + " " + decision.policy +
                     ": " + verdict(decision, candidate));
     }

@@ -17,6 +17,19 @@ void each_record(const Life& life, const Leg& leg, std::string_view kind, const 
   }
 }
 
+/// The share of `record`'s policy in `shares`, with its epoch; a new one at the end when it has
+/// none.
+template <class Share>
+Share& share_of(const Record& record, bool by_reason, std::vector<Share>& shares) {
+  const auto found = std::find_if(shares.begin(), shares.end(), [&](const Share& share) {
+    return same_words(*share.first, record) && (!by_reason || share.first->reason == record.reason);
+  });
+  Share& share = found == shares.end() ? shares.emplace_back() : *found;
+  if (share.first == nullptr) share.first = &record;
+  share.epochs.insert(record.epoch);
+  return share;
+}
+
 /// How many stand before `ref` in an order; none when it is not in it.
 std::optional<std::int64_t> ahead_of(const AskedOf<QueueQuestion>& asked, const RequestRef& ref) {
   if (!asked.answer.value) return std::nullopt;
@@ -47,7 +60,7 @@ OrderTally tally_orders(const Life& life, const Leg& leg, std::optional<RankRef>
     if (!ahead) return;
     if (tally.orders++ == 0) tally.ahead_first = *ahead;
     tally.ahead_last = *ahead;
-    tally.last = &record;
+    ++share_of(record, true, tally.by).orders;
   });
   return tally;
 }
@@ -63,7 +76,7 @@ SliceTally tally_slices(const Life& life, const Leg& leg) {
     for (const Share& share : asked->answer.value->shares) {
       const RequestRef& ref = asked->question.requests[share.candidate].ref;
       const bool own = ref == leg.ref;
-      SliceTally::Packed& packed = own ? tally.own[policy_text(record)] : tally.others;
+      SliceTally::Packed& packed = own ? share_of(record, false, tally.own) : tally.others;
       ++packed.slices;
       packed.tokens += share.tokens;
       if (!own) others.insert(ref.request);

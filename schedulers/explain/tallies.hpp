@@ -6,21 +6,29 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <optional>
-#include <string>
+#include <set>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace troupe::sched {
 
-/// Orders of a queue policy that the request was in.
+/// Decisions of one policy, under as many epochs as it was live in.
+struct PolicyShare {
+  const Record* first = nullptr; ///< Its words hold for all of them.
+  std::set<PolicyEpoch> epochs;
+};
+
+/// Orders of queue policies that the request was in.
 struct OrderTally {
   std::int64_t orders = 0;
   std::int64_t ahead_first = 0;
   std::int64_t ahead_last = 0;
-  const Record* last = nullptr;
+  struct Orders : PolicyShare {
+    std::int64_t orders = 0;
+  };
+  std::vector<Orders> by; ///< One a policy and reason, the first one first.
 };
 
 /// @param rank  whose next step was ordered; none: the queue of those that wait for a rank
@@ -29,12 +37,12 @@ OrderTally tally_orders(const Life& life, const Leg& leg, std::optional<RankRef>
 /// Slices that were packed for the rank of a leg.
 struct SliceTally {
   std::int64_t packs = 0; ///< Steps of it that were packed.
-  struct Packed {
+  struct Packed : PolicyShare {
     std::int64_t slices = 0;
     std::int64_t tokens = 0;
   };
-  std::map<std::string, Packed> own; ///< By the words for the policy that packed them.
-  Packed others;
+  std::vector<Packed> own; ///< One a policy, the first one first.
+  Packed others;           ///< Of any policy.
   std::int64_t other_requests = 0;
 };
 

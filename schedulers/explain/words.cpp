@@ -41,12 +41,25 @@ std::string join(const std::vector<std::string>& parts, std::string_view between
   return out;
 }
 
-std::string policy_text(const Record& record) {
-  std::string out =
-      record.kind + " policy " + record.policy + " (epoch " + std::to_string(raw(record.epoch));
+std::string policy_text(const Record& record) { return policy_text(record, {record.epoch}); }
+
+std::string policy_text(const Record& record, const std::set<PolicyEpoch>& epochs) {
+  std::string out = record.kind + " policy " + record.policy + " (";
+  if (epochs.size() == 1) {
+    out += "epoch " + std::to_string(raw(*epochs.begin()));
+  } else {
+    out += std::to_string(epochs.size()) + " epochs, " + std::to_string(raw(*epochs.begin())) +
+           " to " + std::to_string(raw(*epochs.rbegin()));
+  }
   if (is_canary(record)) out += ", canary";
   if (record.reason == Reason::replaced_invalid) out += ", in place of an invalid answer";
   return out + ")";
+}
+
+bool same_words(const Record& a, const Record& b) {
+  const bool replaced = a.reason == Reason::replaced_invalid;
+  return a.kind == b.kind && a.policy == b.policy && is_canary(a) == is_canary(b) &&
+         replaced == (b.reason == Reason::replaced_invalid);
 }
 
 bool is_canary(const Record& record) {

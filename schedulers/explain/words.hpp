@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <span>
 #include <string>
 #include <string_view>
@@ -29,6 +30,12 @@ std::string join(const std::vector<std::string>& parts, std::string_view between
 
 /// "prefill_router policy least_work (epoch 1)", and whether it was a canary or a replacement.
 std::string policy_text(const Record& record);
+
+/// The same of several decisions of one policy: "(epoch 1)", or "(3 epochs, 1 to 5)".
+std::string policy_text(const Record& record, const std::set<PolicyEpoch>& epochs);
+
+/// Whether two records are told in the same words, but for their epochs.
+bool same_words(const Record& a, const Record& b);
 
 /// Whether the canary of the kind answered.
 bool is_canary(const Record& record);

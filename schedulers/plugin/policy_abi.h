@@ -314,7 +314,9 @@ typedef struct troupe_placement_answer {
   uint32_t scored; /* To set to 1 when all scores are filled; 0 otherwise. */
   /* [n] one score per rank of the question, lower is better: for the ledger. May be NULL. */
   int64_t* scores;
-  int64_t retry_at_us; /* With TROUPE_NONE: when asking again makes sense; 0 = any event. */
+  /* With TROUPE_NONE: when asking again makes sense; 0 = any event. Events and swaps ask before
+   * that, and a second from now is the latest; a time that is past is one of the host's choice. */
+  int64_t retry_at_us;
   char* message;
   size_t message_size;
 } troupe_placement_answer;
@@ -370,7 +372,7 @@ typedef struct troupe_chunker_answer {
    * troupe_remaining(), the sum <= step_tokens_max. */
   troupe_share* shares;
   size_t n;            /* To set: shares filled, >= 1 with TROUPE_DONE. */
-  int64_t retry_at_us; /* With TROUPE_NONE: the rank waits until then; 0 = any event. */
+  int64_t retry_at_us; /* With TROUPE_NONE: when to ask again, as in a placement's answer. */
   char* message;
   size_t message_size;
 } troupe_chunker_answer;
@@ -434,7 +436,7 @@ typedef struct troupe_handoff_answer {
   uint32_t reason;
   uint32_t mode; /* To set: TROUPE_HANDOFF_WHOLE. */
   uint32_t unused_0;
-  int64_t retry_at_us;
+  int64_t retry_at_us; /* As in a placement's answer. The end of a transfer asks too. */
   char* message;
   size_t message_size;
 } troupe_handoff_answer;

@@ -56,6 +56,12 @@ struct Replayer::State {
     ++report.skipped[why];
   }
 
+  void fail(const std::string& kind, const std::string& policy, const std::string& why) {
+    ++report.all.failed;
+    ++report.kinds[kind].failed;
+    report.failed.emplace(kind, policy + ": " + why);
+  }
+
   /// The set that a decision is made by now; null when it is not known.
   const PolicySet* set_of(PolicyEpoch epoch) const {
     if (other) return &*other;
@@ -144,6 +150,7 @@ struct Replayer::State {
              const Answered<Question>& now, Bench<Question>& bench, const PolicySet& set) {
     const auto& answer = now.asked->answer;
     if (other) {
+      if (!now.fault.empty()) fail(std::string(Question::kKind), now.faulty, now.fault);
       return count(entry, record, then, now.asked, same_choice(answer, then->answer), now.fault);
     }
     const bool failed_then = then->answer.reason == Reason::replaced_invalid;

@@ -37,6 +37,9 @@ struct ReplayTotals {
   std::int64_t equal = 0;
   std::int64_t different = 0;
   std::int64_t skipped = 0; ///< decisions = equal + different + skipped
+  /// Of equal and different, with another set: it gave no valid answer, and the default of the kind
+  /// answered in its place.
+  std::int64_t failed = 0;
 
   bool operator==(const ReplayTotals&) const = default;
 };
@@ -45,6 +48,7 @@ struct ReplayReport {
   ReplayTotals all;
   std::map<std::string, ReplayTotals> kinds;
   std::map<std::string, std::int64_t> skipped; ///< By reason.
+  std::map<std::string, std::string> failed;   ///< By kind: policy and why, of the first one.
   std::int64_t unasked = 0;                    ///< Records of what nobody had to decide.
   std::int64_t state_differs = 0; ///< Recorded states that replay did not arrive at by itself.
   std::vector<ReplayDifference> first;

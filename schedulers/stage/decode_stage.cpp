@@ -3,6 +3,7 @@
 #include "schedulers/core/rng.hpp"
 #include "schedulers/stage/handoff_stage.hpp"
 #include "schedulers/stage/rank_book.hpp"
+#include "schedulers/stage/retry_timer.hpp"
 #include "schedulers/stage/slot_pack.hpp"
 #include "schedulers/stage/views.hpp"
 
@@ -56,7 +57,7 @@ struct DecodeStage::State {
   std::deque<RequestRef> cancelled_order;
   std::uint64_t arrivals = 0;
   bool renewing = false;
-  bool retrying = false;
+  RetryTimer retry;
 
   State(const DecodeOptions& given, const PolicySet& set, const PolicyRegistry& registry)
       : options(given), slots({StageKind::decode, {}}, set, registry),
@@ -100,9 +101,7 @@ struct DecodeStage::State {
 
   /// A refused rank counts as full until it reports; the timer bounds that, should nothing come.
   void retry_later(std::int64_t now_us, Effects& effects) {
-    if (retrying) return;
-    retrying = true;
-    effects.timer(TimerKind::retry, 0, now_us + options.retry_us);
+    retry.at(now_us + options.retry_us, effects);
   }
 
   void keep_renewing(std::int64_t now_us, Effects& effects) {
@@ -187,6 +186,14 @@ struct DecodeStage::State {
     }
   }
 
+  /// What the set before held back is put to the one that is live now.
+  template <class Event>
+  void swap(const Event& event, std::int64_t now_us, Effects& effects) {
+    const PolicyEpoch before = slots.epoch();
+    slots.on(event, now_us, effects);
+    if (slots.epoch() != before) dispatch(now_us, effects);
+  }
+
   enum class Verdict : std::uint8_t { placed, no_room, paced, never };
 
   Verdict place(Entry& entry, const PlacementQuery& query, std::vector<RankView>& ranks,
@@ -212,7 +219,10 @@ struct DecodeStage::State {
       effects.add(std::move(made));
     }
     entry.blocked = !decision.value;
-    if (!decision.value) return Verdict::no_room;
+    if (!decision.value) {
+      retry.named(decision.retry_at_us, options.retry_us, now_us, effects);
+      return Verdict::no_room;
+    }
     RankEntry& target = *book.find(decision.value->rank);
     start(entry, target, blocks_needed(query, RankBook::view(target)), now_us, effects);
     for (RankView& rank : ranks) {
@@ -228,12 +238,13 @@ struct DecodeStage::State {
     });
   }
 
-  /// Asks the handoff policy; "later" is answered again whenever a transfer ends.
+  /// Asks the handoff policy; after "later" again whenever a transfer ends, and at its time.
   bool may_start(Entry& entry, const PlacementQuery& query, std::int64_t now_us, Effects& effects) {
     const HandoffQuery ask{query.request, entry.done.rank, entry.tries,
                            handoffs.transfers_of(entry.done.rank), handoffs.transfers()};
     const auto answered = decide(HandoffQuestion{context(now_us), ask}, effects);
     const bool now = answered.decision().value.has_value();
+    if (!now) retry.named(answered.decision().retry_at_us, options.retry_us, now_us, effects);
     if (now && entry.blocked) return true; // Its start is in the ledger already.
     if (now || !entry.blocked) {
       Record made = slots->of<HandoffQuestion>().record(answered);
@@ -524,11 +535,11 @@ void DecodeStage::on(const RankDown& event, std::int64_t now_us, Effects& effect
 }
 
 void DecodeStage::on(const SwapPrepare& event, std::int64_t now_us, Effects& effects) {
-  state_->slots.on(event, now_us, effects);
+  state_->swap(event, now_us, effects);
 }
 
 void DecodeStage::on(const SwapCommit& event, std::int64_t now_us, Effects& effects) {
-  state_->slots.on(event, now_us, effects);
+  state_->swap(event, now_us, effects);
 }
 
 void DecodeStage::on(const SwapAbort& event, std::int64_t /*now_us*/, Effects& /*effects*/) {
@@ -545,7 +556,7 @@ void DecodeStage::on(const Timer& event, std::int64_t now_us, Effects& effects) 
     return;
   }
   if (event.kind == TimerKind::retry) {
-    s.retrying = false;
+    if (!s.retry.fires(now_us)) return;
     s.book.forget_refusals();
     s.dispatch(now_us, effects);
     const bool paused = std::any_of(s.waiting.begin(), s.waiting.end(), [&](const auto& item) {

@@ -4,6 +4,7 @@
 #include "schedulers/model/answer_lengths.hpp"
 #include "schedulers/model/queue_estimate.hpp"
 #include "schedulers/stage/prefill_table.hpp"
+#include "schedulers/stage/retry_timer.hpp"
 #include "schedulers/stage/slot_pack.hpp"
 #include "schedulers/stage/views.hpp"
 
@@ -31,8 +32,8 @@ struct PrefillStage::State : PrefillTable {
   std::uint64_t serial = 0;
   Load sent_load;
   std::vector<Standing> moved;
-  std::int64_t retry_due_us = -1; ///< Of the newest retry timer.
-  bool renewing = false;          ///< A renew timer is under way.
+  RetryTimer retry;
+  bool renewing = false; ///< A renew timer is under way.
 
   State(const PrefillOptions& given, const PolicySet& set, const PolicyRegistry& registry)
       : options(given), slots({StageKind::prefill, {}}, set, registry),
@@ -69,12 +70,6 @@ struct PrefillStage::State : PrefillTable {
     for (auto& [id, desk] : desks) {
       desk.budget_ps = chunker.step_budget_ps(cost_model, book.find(id)->up.step_tokens_max);
     }
-  }
-
-  void retry_at(std::int64_t due_us, Effects& effects) {
-    if (retry_due_us >= 0 && retry_due_us <= due_us) return;
-    retry_due_us = due_us;
-    effects.timer(TimerKind::retry, 0, due_us);
   }
 
   void keep_renewing(std::int64_t now_us, Effects& effects) {
@@ -203,7 +198,7 @@ struct PrefillStage::State : PrefillTable {
     entry.blocked = !decision.value;
     if (!decision.value) {
       if (!entry.tried.empty()) end_round(entry, now_us, effects);
-      if (decision.retry_at_us > now_us) retry_at(decision.retry_at_us, effects);
+      retry.named(decision.retry_at_us, options.retry_us, now_us, effects);
       return false;
     }
     RankEntry& rank = *book.find(decision.value->rank);
@@ -254,7 +249,7 @@ struct PrefillStage::State : PrefillTable {
   void end_round(Entry& entry, std::int64_t now_us, Effects& effects) {
     entry.tried.clear();
     entry.not_before_us = now_us + options.retry_us;
-    retry_at(entry.not_before_us, effects);
+    retry.at(entry.not_before_us, effects);
   }
 
   // -- chunks ------------------------------------------------------------------------------------
@@ -303,7 +298,8 @@ struct PrefillStage::State : PrefillTable {
       }
       effects.add(std::move(made));
       if (!decision.value) {
-        retry_at(std::max(decision.retry_at_us, now_us + options.retry_us), effects);
+        const std::int64_t due_us = again_us(decision.retry_at_us, options.retry_us, now_us);
+        retry.at(std::max(due_us, now_us + options.retry_us), effects);
       }
     }
     if (answer.slices.empty() && rank.report.running == 0) return; // Answered when work arrives.
@@ -312,6 +308,24 @@ struct PrefillStage::State : PrefillTable {
     desk.answer = answer;
     counts.slices += static_cast<std::int64_t>(answer.slices.size());
     effects.send_rank(std::move(answer));
+  }
+
+  void answer_pulls(std::int64_t now_us, Effects& effects) {
+    for (const auto& [id, desk] : desks) {
+      if (RankEntry* rank = book.find(id); rank != nullptr) answer_pull(*rank, now_us, effects);
+    }
+  }
+
+  /// What the set before held back is put to the one that is live now.
+  template <class Event>
+  void swap(const Event& event, std::int64_t now_us, Effects& effects) {
+    const PolicyEpoch before = slots.epoch();
+    slots.on(event, now_us, effects);
+    if (slots.epoch() == before) return;
+    refresh_budgets();
+    answer_pulls(now_us, effects);
+    dispatch(now_us, effects);
+    send_load(now_us, effects);
   }
 
   /// Turns shares into slices; returns their tokens.
@@ -487,7 +501,7 @@ void PrefillStage::on(const Refused& event, std::int64_t now_us, Effects& effect
     return;
   }
   if (RankEntry* rank = s.book.current(event.rank)) rank->refused = true;
-  s.retry_at(now_us + s.options.retry_us, effects);
+  s.retry.at(now_us + s.options.retry_us, effects);
   s.refused(found->second, now_us, effects);
   s.dispatch(now_us, effects);
   s.send_load(now_us, effects);
@@ -541,13 +555,11 @@ void PrefillStage::on(const RankDown& event, std::int64_t now_us, Effects& effec
 }
 
 void PrefillStage::on(const SwapPrepare& event, std::int64_t now_us, Effects& effects) {
-  state_->slots.on(event, now_us, effects);
-  if (event.is_live) state_->refresh_budgets();
+  state_->swap(event, now_us, effects);
 }
 
 void PrefillStage::on(const SwapCommit& event, std::int64_t now_us, Effects& effects) {
-  state_->slots.on(event, now_us, effects);
-  state_->refresh_budgets();
+  state_->swap(event, now_us, effects);
 }
 
 void PrefillStage::on(const SwapAbort& event, std::int64_t /*now_us*/, Effects& /*effects*/) {
@@ -557,17 +569,13 @@ void PrefillStage::on(const SwapAbort& event, std::int64_t /*now_us*/, Effects& 
 void PrefillStage::on(const Timer& event, std::int64_t now_us, Effects& effects) {
   State& s = *state_;
   if (event.kind == TimerKind::swap) return s.slots.on(event, now_us);
-  if (event.kind == TimerKind::renew) {
-    s.renew_all(now_us, effects);
-    return;
-  }
+  if (event.kind == TimerKind::renew) return s.renew_all(now_us, effects);
   if (event.kind != TimerKind::retry) return;
   if (event.key == 0) {
-    s.retry_due_us = -1;
+    if (!s.retry.fires(now_us)) return;
     s.book.forget_refusals();
-    for (const auto& [id, desk] : s.desks) {
-      if (RankEntry* rank = s.book.find(id); rank != nullptr) s.answer_pull(*rank, now_us, effects);
-    }
+    if (const auto due_us = s.pause_ends_us(now_us)) s.retry.at(*due_us, effects);
+    s.answer_pulls(now_us, effects);
   } else {
     const auto found = s.assigning.find(event.key);
     if (found == s.assigning.end()) return;

@@ -183,6 +183,15 @@ void PrefillTable::back_to_queue(PrefillEntry& entry) {
   enqueue(entry);
 }
 
+std::optional<std::int64_t> PrefillTable::pause_ends_us(std::int64_t now_us) const {
+  std::optional<std::int64_t> first_us;
+  for (const RequestRef& ref : waiting) {
+    const std::int64_t until_us = entries.at(ref).not_before_us;
+    if (until_us > now_us) first_us = std::min(until_us, first_us.value_or(until_us));
+  }
+  return first_us;
+}
+
 std::vector<RequestRef> PrefillTable::keys() const {
   std::vector<RequestRef> all;
   all.reserve(entries.size());

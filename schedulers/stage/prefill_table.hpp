@@ -72,6 +72,8 @@ struct PrefillTable {
   /// Whether no rank, live or coming back, could ever hold the request; false while no prefill rank
   /// is known.
   bool never_fits(const PrefillEntry& entry) const;
+  /// When the first of those that pause in the queue may be routed; none: nobody pauses.
+  std::optional<std::int64_t> pause_ends_us(std::int64_t now_us) const;
   /// For a person: what it needs and what there is.
   std::string why_never(const PrefillEntry& entry) const;
 

@@ -119,6 +119,28 @@ TEST_F(LedgerCommand, ReplayIsEqualAndSaysWhereAnotherSetDiffers) {
   EXPECT_NE(words.out.find("now  fixed"), std::string::npos) << words.out;
 }
 
+TEST_F(LedgerCommand, ReplaySaysThatAnotherSetFails) {
+  job_.files.write("failing.toml", fmt::format("name = \"failing\"\n[[library]]\npath = \"{}/"
+                                               "bad_policies.so\"\n[decode_balancer]\n"
+                                               "policy = \"bad\"\nmode = \"fails\"\nafter = 10\n",
+                                               TROUPE_PLUGIN_DIR));
+  const ProcessEnd end = troupe({"replay", ledger_, "--policies", "failing.toml", "--json"});
+  EXPECT_EQ(end.code, 3) << end.err;
+  const Json report = Json::parse(end.out);
+  const Json& kind = report["kinds"]["decode_balancer"];
+  EXPECT_GT(kind["decisions"], 0);
+  EXPECT_EQ(kind["failed"].get<std::int64_t>(), kind["decisions"].get<std::int64_t>() - 10);
+  EXPECT_EQ(report["failed"], kind["failed"]);
+  EXPECT_EQ(report["different"], 0) << "the default answers, and it did so then";
+  EXPECT_NE(report["failed_first"]["decode_balancer"].get<std::string>().find("bad: "),
+            std::string::npos);
+  const ProcessEnd words = troupe({"replay", ledger_, "--policies", "failing.toml"});
+  EXPECT_EQ(words.code, 3) << words.err;
+  EXPECT_NE(words.out.find(fmt::format("{0} failed\n", kind["failed"].dump())), std::string::npos)
+      << words.out;
+  EXPECT_NE(words.out.find(": decode_balancer policy bad: "), std::string::npos) << words.out;
+}
+
 TEST_F(LedgerCommand, ARestartedJobGoesOnWithItsEpochs) {
   ASSERT_EQ(job_.run({"--restart"}).code, 0);
   const Json stats = Json::parse(troupe({"ledger", "stats", "--ledger", ledger_, "--json"}).out);

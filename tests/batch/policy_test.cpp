@@ -159,6 +159,7 @@ TEST_F(PolicyTest, TopShowsTheJobOnceASecond) {
   const Json last = Json::parse(lines[1]);
   EXPECT_EQ(last["name"], "default");
   EXPECT_EQ(last["ranks"].size(), 2U);
+  EXPECT_TRUE(last["experts"].contains("reports"));
   EXPECT_GT(last["ranks"][0]["kv_blocks_total"], 0);
   EXPECT_GT(last["job"]["running"], 0);
   EXPECT_GT(last["decisions"].size(), 0U);

@@ -222,12 +222,25 @@ TEST(Summary, JsonHasJobAndRun) {
             ErrorCode::io_error);
 }
 
+// 240 lines are in the system, and 112 of them wait for a rank: they do not run.
+TEST(Progress, WhoWaitsForARankDoesNotRun) {
+  const RequestCounts stalled = request_counts(240, 0, 112);
+  EXPECT_EQ(stalled.running, 128);
+  EXPECT_EQ(stalled.waiting, 112);
+  const RequestCounts held_back = request_counts(10, 5, 3);
+  EXPECT_EQ(held_back.running, 7);
+  EXPECT_EQ(held_back.waiting, 8);
+  const RequestCounts behind = request_counts(2, 1, 4); // The two are said at different moments.
+  EXPECT_EQ(behind.running, 0);
+  EXPECT_EQ(behind.waiting, 3) << "the sum stays";
+}
+
 ProgressState at(std::int64_t done, std::int64_t tokens) {
   ProgressState state;
   state.succeeded = done;
   state.total = 100;
-  state.running = 4;
-  state.waiting = 6;
+  state.requests.running = 4;
+  state.requests.waiting = 6;
   state.run_done = done;
   state.prompt_tokens = tokens * 2;
   state.completion_tokens = tokens;

@@ -400,7 +400,13 @@ TEST_F(CommandLine, ExplainTellsWhereTheTimeWent) {
     EXPECT_EQ(run("explain --json " + number + ledger).out, line + "\n");
   }
   EXPECT_TRUE(has(run("explain a --why-not decode-0" + ledger).out, "it was chosen"));
-  EXPECT_EQ(run("explain a --why-not decode-9" + ledger).exit_code, 2);
+  const Outcome no_rank = run("explain a --why-not decode-9" + ledger);
+  EXPECT_EQ(no_rank.exit_code, 2);
+  EXPECT_TRUE(has(no_rank.err, "\"decode-0\" (or ")) << no_rank.err;
+  const std::size_t at = no_rank.err.find("\"decode-0\" (or ") + 15;
+  const std::string number = no_rank.err.substr(at, no_rank.err.find(')', at) - at);
+  EXPECT_EQ(run("explain a --why-not " + number + ledger).out,
+            run("explain a --why-not decode-0" + ledger).out);
   const Outcome unknown = run("explain c" + ledger);
   EXPECT_EQ(unknown.exit_code, 2);
   EXPECT_TRUE(has(unknown.err, "no request is named \"c\"")) << unknown.err;

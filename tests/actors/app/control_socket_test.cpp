@@ -5,6 +5,7 @@
 
 #include "actors/app/config_loader.hpp"
 #include "actors/app/control_client.hpp"
+#include "actors/app/control_documents.hpp"
 #include "actors/app/control_socket.hpp"
 #include "actors/app/policy_words.hpp"
 #include "actors/app/top_board.hpp"
@@ -563,6 +564,30 @@ TEST(PolicyWords, SayWhatTheDocumentsSay) {
                       R"("kv_blocks_total":10}]})")
                 .find("50.0 %"),
             std::string::npos);
+}
+
+TEST(PolicyWords, TopTellsOfTheManagerOfExperts) {
+  TopSample top;
+  top.metrics.requests_running = 128;
+  top.metrics.requests_waiting = 112;
+  const actors::ManagerView view;
+  std::string document = top_document(top, view);
+  Json said = Json::parse(document);
+  EXPECT_EQ(said["experts"]["epoch"], 0);
+  EXPECT_TRUE(said["experts"]["balancedness_predicted"].is_null());
+  EXPECT_NE(top_words(document).find("128 running, 112 waiting"), std::string::npos);
+  EXPECT_EQ(top_words(document).find("experts:"), std::string::npos) << "nobody has experts";
+  top.metrics.experts = {7, 912, 885, 42, 0, 5, 96};
+  document = top_document(top, view);
+  said = Json::parse(document);
+  EXPECT_EQ(said["experts"]["epoch"], 7);
+  EXPECT_DOUBLE_EQ(said["experts"]["balancedness_realised"].get<double>(), 0.885);
+  EXPECT_EQ(said["experts"]["moves"], 96);
+  EXPECT_NE(top_words(document).find(
+                "experts: map of epoch 7, balancedness 0.912 predicted, 0.885 realised; 5 maps, 96 "
+                "moves, 42 reports\n"),
+            std::string::npos)
+      << top_words(document);
 }
 
 } // namespace

@@ -3,13 +3,16 @@
 
 #include "schedulers/conformance/question_source.hpp"
 #include "schedulers/conformance/suite.hpp"
+#include "schedulers/model/queue_estimate.hpp"
 #include "schedulers/registry/kept_kinds.hpp"
 #include "schedulers/registry/policy_registry.hpp"
 #include "tests/support/effort.hpp"
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstdio>
+#include <limits>
 #include <map>
 #include <memory>
 #include <string>
@@ -233,6 +236,37 @@ TEST(ConformanceSuite, FindsRoutersThatRefuseForgetOrOverfill) {
   EXPECT_TRUE(first.ok) << first.details();
   EXPECT_EQ(first.findings.at("liveness").detail,
             "note: of 8 equal ranks, 1, 2, 3, 4, 5, 6, 7 got none of 1000 requests.");
+}
+
+/// Holds each request back for 15 ms after its arrival, and says so or leaves it open.
+template <std::int64_t kNamed>
+struct Defers : DecodeBalancer {
+  Decision<Placement> place(const PlacementQuery& query, std::span<const RankView> ranks,
+                            const PolicyContext& ctx) noexcept override {
+    const std::int64_t due_us = add_saturated(query.request.arrival_us, 15'000);
+    for (const RankView& rank : ranks) {
+      if (ctx.now_us >= due_us && has_room(query, rank)) {
+        return {Placement{rank.rank.rank, {}}, Reason::tie_lowest_id};
+      }
+    }
+    return {std::nullopt, Reason::held_back, kNamed == 1 ? due_us : kNamed};
+  }
+};
+
+struct NeverPlaces : DecodeBalancer {
+  Decision<Placement> place(const PlacementQuery&, std::span<const RankView>,
+                            const PolicyContext&) noexcept override {
+    return {std::nullopt, Reason::held_back, std::numeric_limits<std::int64_t>::max()};
+  }
+};
+
+TEST(ConformanceSuite, FindsBalancersThatHoldBackForEverOrNameNoTime) {
+  constexpr std::int64_t kEver = std::numeric_limits<std::int64_t>::max();
+  EXPECT_EQ(run("decode_balancer", maker_of<NeverPlaces>()).failed(), "liveness");
+  EXPECT_EQ(run("decode_balancer", maker_of<Defers<1>>()).failed(), "");
+  EXPECT_EQ(run("decode_balancer", maker_of<Defers<0>>()).failed(), "liveness");
+  EXPECT_EQ(run("decode_balancer", maker_of<Defers<kEver>>()).failed(), "");
+  EXPECT_EQ(run("decode_balancer", maker_of<Defers<-1>>()).failed(), "");
 }
 
 /// Cuts nothing but the first prompt.

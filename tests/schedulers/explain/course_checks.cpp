@@ -49,11 +49,59 @@ std::map<RequestId, Place> places_at(const Witness& witness, std::size_t place) 
 
 // -- what happened -------------------------------------------------------------------------------
 
+/// "(epoch 3)" or "(2 epochs, 3 to 7)", with what else is said in the brackets.
+const std::string kEpochsForm = R"( \((?:epoch (\d+)|(\d+) epochs, (\d+) to (\d+))([^)]*)\))";
+
+/// Whether the brackets are true of these decisions: every epoch of theirs, and nothing else.
+std::string check_epochs(const std::vector<const Record*>& made, const std::smatch& m,
+                         std::size_t at) {
+  std::set<PolicyEpoch> epochs;
+  for (const Record* record : made)
+    epochs.insert(record->epoch);
+  if (epochs.empty()) return "it decided nothing of it";
+  const bool one = m[at].matched;
+  const std::int64_t first = whole(one ? m[at] : m[at + 2]);
+  const std::int64_t last = whole(one ? m[at] : m[at + 3]);
+  return first_of(
+      {differs("epochs", static_cast<std::int64_t>(epochs.size()), one ? 1 : whole(m[at + 1])),
+       differs("first epoch", static_cast<std::int64_t>(raw(*epochs.begin())), first),
+       differs("last epoch", static_cast<std::int64_t>(raw(*epochs.rbegin())), last)});
+}
+
+/// Whether `made` are all by the policies that `text` names, each as often as it says.
+std::string check_shares(const std::vector<const Record*>& made, std::string text) {
+  static const std::regex share("^(?:(\\d+) by queue policy )?(\\S+)" + kEpochsForm +
+                                R"(: (\w+)(?:, (?=\d)|$))");
+  std::size_t told = 0;
+  for (std::smatch m; !text.empty(); text = m.suffix().str()) {
+    if (!std::regex_search(text, m, share)) return "no policy is named where one should be";
+    std::vector<const Record*> its;
+    for (const Record* record : made) {
+      const bool replaced = record->reason == Reason::replaced_invalid;
+      const bool canary =
+          std::visit([](const auto& asked) { return asked->canary; }, *record->asked);
+      const std::string extra = std::string(canary ? ", canary" : "") +
+                                (replaced ? ", in place of an invalid answer" : "");
+      if (record->policy == m[2].str() && reason_name(record->reason) == m[8].str() &&
+          extra == m[7].str()) {
+        its.push_back(record);
+      }
+    }
+    const std::string problem = first_of(
+        {check_epochs(its, m, 3),
+         m[1].matched ? differs("orders", static_cast<std::int64_t>(its.size()), whole(m[1]))
+                      : ""});
+    if (!problem.empty()) return problem;
+    told += its.size();
+  }
+  return told == made.size() ? "" : "orders of a policy are not told";
+}
+
 std::string check_order(const Witness& witness, const Stretch& stretch, const Match& m) {
   const RankRef rank = m[1].matched ? stretch.rank : RankRef{};
   if (m[1].matched && witness.rank_name(rank.rank) != m[1]) return "another rank";
   std::vector<std::int64_t> ahead;
-  const Record* last = nullptr;
+  std::vector<const Record*> made;
   for (const Record* record : records(witness, stretch, "queue")) {
     if (record->rank != rank) continue;
     const auto& asked = question_of<QueueQuestion>(*record);
@@ -63,7 +111,7 @@ std::string check_order(const Witness& witness, const Stretch& stretch, const Ma
     });
     if (found == positions.end()) continue;
     ahead.push_back(found - positions.begin());
-    last = record;
+    made.push_back(record);
   }
   if (ahead.empty()) return "it was in no order";
   const bool more = m[3].matched;
@@ -71,10 +119,7 @@ std::string check_order(const Witness& witness, const Stretch& stretch, const Ma
   return first_of(
       {differs("ahead at first", ahead.front(), whole(m[2])),
        more ? differs("ahead at last", ahead.back(), whole(m[3])) : "",
-       more ? differs("orders", static_cast<std::int64_t>(ahead.size()), whole(m[4])) : "",
-       last->policy == m[5].str() ? "" : "another policy",
-       differs("epoch", static_cast<std::int64_t>(raw(last->epoch)), whole(m[6])),
-       reason_name(last->reason) == m[8].str() ? "" : "another reason"});
+       check_shares(made, (more ? m[4].str() : "1") + " by queue policy " + m[5].str())});
 }
 
 struct Packed {
@@ -102,14 +147,18 @@ Packed packed(const Witness& witness, const Stretch& stretch, const Wanted& want
 }
 
 std::string check_own_slices(const Witness& witness, const Stretch& stretch, const Match& m) {
-  const bool replaced = m[3].str().find("invalid") != std::string::npos;
+  const bool replaced = m[6].str().find("invalid") != std::string::npos;
+  std::vector<const Record*> made;
   const Packed own = packed(witness, stretch, [&](const Record& record, const RequestRef& ref) {
-    return ref == stretch.ref && record.policy == m[1].str() &&
-           raw(record.epoch) == static_cast<std::uint64_t>(whole(m[2])) &&
-           (record.reason == Reason::replaced_invalid) == replaced;
+    if (ref != stretch.ref || record.policy != m[1].str() ||
+        (record.reason == Reason::replaced_invalid) != replaced) {
+      return false;
+    }
+    made.push_back(&record);
+    return true;
   });
-  return first_of(
-      {differs("slices", own.slices, whole(m[4])), differs("tokens", own.tokens, whole(m[5]))});
+  return first_of({check_epochs(made, m, 2), differs("slices", own.slices, whole(m[7])),
+                   differs("tokens", own.tokens, whole(m[8]))});
 }
 
 std::string check_other_slices(const Witness& witness, const Stretch& stretch, const Match& m) {
@@ -346,13 +395,18 @@ std::vector<Checker> course_checkers() {
   return {
       {"others there", form(R"((\d+) other requests? w(?:as|ere) on (\S+) then)"),
        check_others_there},
+      {"orders by several",
+       form(R"((?:on (\S+) )?(\d+) requests? went before it)"
+            R"((?: at first and (\d+) at last, in (\d+) orders?)? by queue policy )"
+            R"((.+ by queue policy .+))"),
+       check_order},
       {"order",
        form(R"((?:on (\S+) )?(\d+) requests? went before it)"
-            R"((?: at first and (\d+) at last, in (\d+) orders?)? by queue)" +
-            kPolicyForm + R"(: (\w+))"),
+            R"((?: at first and (\d+) at last, in (\d+) orders?)? by queue policy (.+))"),
        check_order},
       {"own slices",
-       form("prefill_chunker" + kPolicyForm + R"( packed (\d+) slices? of it with (\d+) tokens?)"),
+       form(R"(prefill_chunker policy (\S+))" + kEpochsForm +
+            R"( packed (\d+) slices? of it with (\d+) tokens?)"),
        check_own_slices},
       {"other slices",
        form(R"((\d+) slices? of (\d+) other requests? with (\d+) tokens? w(?:as|ere) )"

@@ -97,6 +97,23 @@ TEST(ExplainWords, DurationsAreExact) {
   EXPECT_EQ(duration_text(-5), "-5 us");
 }
 
+TEST(ExplainWords, APolicyIsNamedWithTheEpochsItDecidedIn) {
+  Record record;
+  record.kind = "queue";
+  record.policy = "fcfs";
+  record.epoch = PolicyEpoch{1375};
+  EXPECT_EQ(policy_text(record), "queue policy fcfs (epoch 1375)");
+  EXPECT_EQ(policy_text(record, {PolicyEpoch{1379}, PolicyEpoch{1375}, PolicyEpoch{1377}}),
+            "queue policy fcfs (3 epochs, 1375 to 1379)");
+  Record other = record;
+  other.epoch = PolicyEpoch{1379};
+  EXPECT_TRUE(same_words(record, other)) << "but for the epoch";
+  other.reason = Reason::replaced_invalid;
+  EXPECT_FALSE(same_words(record, other));
+  EXPECT_EQ(policy_text(other, {PolicyEpoch{1}, PolicyEpoch{2}}),
+            "queue policy fcfs (2 epochs, 1 to 2, in place of an invalid answer)");
+}
+
 TEST(ExplainWords, WhatARankLacks) {
   RankView rank;
   rank.role = Role::prefill;
@@ -294,6 +311,21 @@ TEST(Explainer, OfARunningJobItTellsTheBeginningOfTheWholeStory) {
   EXPECT_GT(asked, running) << "some had ended";
 }
 
+TEST(ExplainText, WhyNotTakesANameBeforeANumber) {
+  Story story;
+  StoryDecision& decision = story.decisions.emplace_back();
+  decision.chosen = "1";
+  for (const auto& [rank, name] : {std::pair{5U, "1"}, std::pair{1U, "rank 1"}}) {
+    StoryCandidate& one = decision.candidates.emplace_back();
+    one.rank = rank_ref(rank);
+    one.name = name;
+    one.lacks = "no free slot";
+  }
+  EXPECT_NE(why_not(story, "1").at(0).find("it was chosen"), std::string::npos);
+  EXPECT_NE(why_not(story, "5").at(0).find("it was chosen"), std::string::npos);
+  EXPECT_NE(why_not(story, "rank 1").at(0).find("no free slot"), std::string::npos);
+}
+
 TEST(ExplainText, WhyNot) {
   const std::vector<LedgerEntry> entries = eventful();
   const Story story = stories_of(entries, "request-11").at(0);
@@ -304,6 +336,11 @@ TEST(ExplainText, WhyNot) {
       text += "  " + line + "\n";
   }
   EXPECT_TRUE(why_not(story, "decode-7").empty());
+  EXPECT_TRUE(why_not(story, "3").empty());
+  EXPECT_EQ(why_not(story, "2"), why_not(story, "decode-2")) << "its number will do";
+  EXPECT_EQ(candidates_of(story),
+            (std::map<RankId, std::string>{
+                {RankId{0}, "prefill-0"}, {RankId{1}, "decode-1"}, {RankId{2}, "decode-2"}}));
   test::expect_golden("tests/schedulers/explain/why_not.txt", text);
 }
 

@@ -331,6 +331,38 @@ TEST(ReplayOther, CountsWhereAnotherPolicyWouldChooseElse) {
   EXPECT_EQ(std::get<AskedPtr<QueueQuestion>>(report.first[0].then)->policy, "fcfs");
 }
 
+/// Says nothing valid about every second request.
+struct HalfBroken : QueuePolicy {
+  Decision<Order> order(std::span<const RequestView> waiting,
+                        const PolicyContext&) noexcept override {
+    Order order;
+    for (std::uint32_t i = 0; i < waiting.size(); ++i)
+      order.positions.push_back(i);
+    if (++asked % 2 == 0) order.positions.push_back(0);
+    return {std::move(order), Reason::in_order, 0};
+  }
+  std::string failure() const override { return asked % 2 == 0 ? "it lost count" : ""; }
+  std::int64_t asked = 0;
+};
+
+TEST(ReplayOther, CountsAnswersThatFailThoughTheDefaultDecidesTheSame) {
+  const auto entries = record(set_of("queue", "fcfs"), "queue", 300, 8);
+  PolicyRegistry more;
+  register_builtin_policies(more);
+  more.add("queue", "half_broken", [](const OptionTable&) -> Result<std::unique_ptr<Policy>> {
+    return std::unique_ptr<Policy>(std::make_unique<HalfBroken>());
+  });
+  Replayer replayer(more, ReplayOther{set_of("queue", "half_broken")});
+  for (const LedgerEntry& entry : entries)
+    replayer.feed(entry);
+  const ReplayReport& report = replayer.report();
+  EXPECT_EQ(report.all.failed, asked_in(entries) / 2);
+  EXPECT_EQ(report.kinds.at("queue").failed, report.all.failed);
+  EXPECT_EQ(report.failed,
+            (std::map<std::string, std::string>{{"queue", "half_broken: it lost count"}}));
+  EXPECT_EQ(report.all.equal + report.all.different, asked_in(entries));
+}
+
 TEST(ReplayOther, TheSameSetNeverDiffers) {
   for (const std::string& kind : kKinds) {
     for (const std::string& policy : registry().names(kind)) {
