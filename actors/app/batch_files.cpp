@@ -397,12 +397,12 @@ Status check_writable_path(const std::string& path, const char* what) {
   return check_permission(path, folder, W_OK | X_OK, what);
 }
 
-/// SQLite opens these beside a journal without looking what they are, and would wait for a pipe.
 /// SQLite's files beside its database.
 std::vector<std::string> files_beside(const std::string& journal) {
   return {journal + "-journal", journal + "-wal", journal + "-shm"};
 }
 
+/// SQLite opens these beside a journal without looking what they are, and would wait for a pipe.
 Status check_side_files(const std::string& journal) {
   for (const std::string& path : files_beside(journal)) {
     struct stat facts {};

@@ -6,8 +6,8 @@
 
 #include <fmt/format.h>
 
-#include <array>
 #include <charconv>
+#include <chrono>
 #include <cmath>
 #include <filesystem>
 #include <optional>
@@ -78,22 +78,6 @@ Result<sim::TraceRow> json_row(const std::string& text) {
   return sim::TraceRow{*at_us, *prompt, *output};
 }
 
-bool is_leap(std::int64_t year) { return (year % 4 == 0 && year % 100 != 0) || year % 400 == 0; }
-
-std::int64_t days_in(std::int64_t year, std::int64_t month) {
-  constexpr std::array<std::int64_t, 12> kDays = {31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31};
-  return month == 2 && is_leap(year) ? 29 : kDays.at(static_cast<std::size_t>(month - 1));
-}
-
-/// Days since 1970-01-01 of a date of the common calendar.
-std::int64_t days_of(std::int64_t year, std::int64_t month, std::int64_t day) {
-  const std::int64_t y = month <= 2 ? year - 1 : year;
-  const std::int64_t era = y / 400;
-  const std::int64_t of_era = y - era * 400;
-  const std::int64_t of_year = (153 * (month + (month > 2 ? -3 : 9)) + 2) / 5 + day - 1;
-  return era * 146'097 + of_era * 365 + of_era / 4 - of_era / 100 + of_year - 719'468;
-}
-
 /// Reads a field of numbers and marks from the left.
 class FieldScanner {
 public:
@@ -145,15 +129,18 @@ std::optional<std::int64_t> us_of_date(std::string_view text) {
   std::int64_t minute = 0;
   std::int64_t second = 0;
   const bool is_date = field.number(1970, 9999, year) && field.mark('-') &&
-                       field.number(1, 12, month) && field.mark('-') &&
-                       field.number(1, days_in(year, month), day) && field.mark(' ');
-  const bool is_time = is_date && field.number(0, 23, hour) && field.mark(':') &&
+                       field.number(1, 12, month) && field.mark('-') && field.number(1, 31, day) &&
+                       field.mark(' ');
+  const std::chrono::year_month_day date{std::chrono::year(static_cast<int>(year)),
+                                         std::chrono::month(static_cast<unsigned>(month)),
+                                         std::chrono::day(static_cast<unsigned>(day))};
+  const bool is_time = is_date && date.ok() && field.number(0, 23, hour) && field.mark(':') &&
                        field.number(0, 59, minute) && field.mark(':') &&
                        field.number(0, 60, second);
   const std::int64_t micros = is_time ? field.fraction_us() : 0;
   if (!is_time || !field.ends(false)) return std::nullopt;
-  const std::int64_t seconds =
-      ((days_of(year, month, day) * 24 + hour) * 60 + minute) * 60 + second;
+  const std::int64_t days = std::chrono::sys_days(date).time_since_epoch().count();
+  const std::int64_t seconds = ((days * 24 + hour) * 60 + minute) * 60 + second;
   return seconds * 1'000'000 + micros;
 }
 

@@ -29,7 +29,6 @@ bool JsonKeys::take(const std::string& name) {
 }
 
 /// The keys that lead to this place, "a.b.c".
-
 std::string JsonKeys::path() const {
   std::string out;
   for (const Level& level : levels_) {

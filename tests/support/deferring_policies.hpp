@@ -37,8 +37,11 @@ struct Deferral {
   }
 };
 
-inline Decision<Placement> first_with_room(const PlacementQuery& query,
-                                           std::span<const RankView> ranks) {
+inline Decision<Placement> deferred_or_first(Deferral& deferral, const PlacementQuery& query,
+                                             std::span<const RankView> ranks,
+                                             const PolicyContext& ctx) {
+  Decision<Placement> answer;
+  if (deferral.defers(answer, ctx.now_us, query.request.arrival_us)) return answer;
   for (const RankView& rank : ranks) {
     if (has_room(query, rank)) return {Placement{rank.rank.rank, {}}, Reason::tie_lowest_id, 0};
   }
@@ -49,9 +52,7 @@ struct DeferringRouter final : PrefillRouter {
   explicit DeferringRouter(std::shared_ptr<Deferral> given) : deferral(std::move(given)) {}
   Decision<Placement> route(const PlacementQuery& query, std::span<const RankView> ranks,
                             const PolicyContext& ctx) noexcept override {
-    Decision<Placement> answer;
-    if (deferral->defers(answer, ctx.now_us, query.request.arrival_us)) return answer;
-    return first_with_room(query, ranks);
+    return deferred_or_first(*deferral, query, ranks, ctx);
   }
   std::shared_ptr<Deferral> deferral;
 };
@@ -60,9 +61,7 @@ struct DeferringBalancer final : DecodeBalancer {
   explicit DeferringBalancer(std::shared_ptr<Deferral> given) : deferral(std::move(given)) {}
   Decision<Placement> place(const PlacementQuery& query, std::span<const RankView> ranks,
                             const PolicyContext& ctx) noexcept override {
-    Decision<Placement> answer;
-    if (deferral->defers(answer, ctx.now_us, query.request.arrival_us)) return answer;
-    return first_with_room(query, ranks);
+    return deferred_or_first(*deferral, query, ranks, ctx);
   }
   std::shared_ptr<Deferral> deferral;
 };
