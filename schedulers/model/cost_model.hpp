@@ -30,8 +30,7 @@ struct CostModel {
     std::int64_t of_sequences = 0;
     std::int64_t of_context = 0;
     std::int64_t sum = 0;
-    const bool positive =
-        sequence_ps >= 0 && sequences >= 0 && context_token_ps >= 0 && context_tokens >= 0;
+    const bool positive = (sequence_ps | sequences | context_token_ps | context_tokens) >= 0;
     if (positive && !__builtin_mul_overflow(sequence_ps, sequences, &of_sequences) &&
         !__builtin_mul_overflow(context_token_ps, context_tokens, &of_context) &&
         !__builtin_add_overflow(of_sequences, of_context, &sum)) {

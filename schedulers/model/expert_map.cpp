@@ -150,6 +150,7 @@ std::int64_t count_moves(const ExpertTopology& topology, std::span<const std::in
     const auto had = of_gpu(topology, before, gpu);
     const auto has = of_gpu(topology, after, gpu);
     for (std::size_t i = 0; i < has.size(); ++i) {
+      if (had[i] == has[i]) continue;
       // A second copy on the same GPU is a copy inside its memory, no transfer.
       moves += std::find(had.begin(), had.end(), has[i]) == had.end() ? 1 : 0;
     }

@@ -51,7 +51,8 @@ public:
 
   /// What each of `copies` copies of `expert` carries. @pre copies >= 1
   std::int64_t share(std::int64_t expert, std::int64_t copies) const noexcept {
-    return fine_[static_cast<std::size_t>(expert)] / copies;
+    const std::int64_t all = fine_[static_cast<std::size_t>(expert)];
+    return copies == 1 ? all : all / copies; // Most have one, and a division is slow.
   }
   std::int64_t of(std::int64_t expert) const noexcept {
     return fine_[static_cast<std::size_t>(expert)];

@@ -60,28 +60,56 @@ constexpr std::int64_t blocks_for(std::int64_t positions, std::int64_t block_tok
   return (positions - 1) / block_tokens + 1;
 }
 
-/// kv blocks that `rank` reserves for `query`: what its claim says of what happens there. Who may
-/// grow into the unknown, or had its share of preemptions, takes a whole rank at most.
+/// What one request needs of a rank, computed once where many ranks are asked about.
+class RequestNeed {
+public:
+  constexpr explicit RequestNeed(const RequestView& request) noexcept
+      : total_(request.total()), reserved_(request.positions_reserved()),
+        least_(request.positions_least()), max_(request.positions_max()),
+        capped_(request.claim.reservation != Reservation::worst) {}
+
+  /// kv blocks that `rank` reserves: what the claim says of what happens there. Who may grow into
+  /// the unknown, or had its share of preemptions, takes a whole rank at most.
+  constexpr std::int64_t blocks(const RankView& rank) const noexcept {
+    if (!decodes(rank.role)) return blocks_for(total_, rank.block_tokens);
+    const std::int64_t blocks = blocks_for(reserved_, rank.block_tokens);
+    return capped_ ? std::min(blocks, rank.kv_blocks_total) : blocks;
+  }
+
+  /// Whether `rank` could take the request if it were empty.
+  constexpr bool could_fit(const RankView& rank) const noexcept {
+    const std::int64_t least = decodes(rank.role) ? least_ : total_;
+    return blocks_for(least, rank.block_tokens) <= rank.kv_blocks_total && rank.slots_total >= 1 &&
+           (rank.context_max <= 0 || max_ <= rank.context_max);
+  }
+
+  /// Whether `rank` may be chosen now.
+  constexpr bool has_room(const RankView& rank) const noexcept {
+    return !rank.draining && !rank.held && rank.slots_free >= 1 &&
+           blocks(rank) <= rank.kv_blocks_free && could_fit(rank);
+  }
+
+private:
+  std::int64_t total_;
+  std::int64_t reserved_;
+  std::int64_t least_;
+  std::int64_t max_;
+  bool capped_;
+};
+
+/// kv blocks that `rank` reserves for `query`.
 constexpr std::int64_t blocks_needed(const PlacementQuery& query, const RankView& rank) noexcept {
-  const RequestView& request = query.request;
-  if (!decodes(rank.role)) return blocks_for(request.total(), rank.block_tokens);
-  const std::int64_t blocks = blocks_for(request.positions_reserved(), rank.block_tokens);
-  const bool capped = request.claim.reservation != Reservation::worst;
-  return capped ? std::min(blocks, rank.kv_blocks_total) : blocks;
+  return RequestNeed(query.request).blocks(rank);
 }
 
 /// Whether `rank` could take `query` if it were empty.
 constexpr bool could_fit(const PlacementQuery& query, const RankView& rank) noexcept {
-  const RequestView& request = query.request;
-  const std::int64_t least = decodes(rank.role) ? request.positions_least() : request.total();
-  return blocks_for(least, rank.block_tokens) <= rank.kv_blocks_total && rank.slots_total >= 1 &&
-         (rank.context_max <= 0 || request.positions_max() <= rank.context_max);
+  return RequestNeed(query.request).could_fit(rank);
 }
 
 /// Whether `rank` may be chosen for `query` now: what validate.hpp demands of an answer.
 constexpr bool has_room(const PlacementQuery& query, const RankView& rank) noexcept {
-  return !rank.draining && !rank.held && rank.slots_free >= 1 &&
-         blocks_needed(query, rank) <= rank.kv_blocks_free && could_fit(query, rank);
+  return RequestNeed(query.request).has_room(rank);
 }
 
 } // namespace troupe::sched

@@ -10,6 +10,8 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <limits>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -22,36 +24,52 @@ struct Score {
   auto operator<=>(const Score&) const = default;
 };
 
+/// has_room() of one request, to be asked about many ranks.
+inline auto room_of(const PlacementQuery& query) noexcept {
+  return [need = RequestNeed(query.request)](const RankView& rank) { return need.has_room(rank); };
+}
+
+/// How many ranks pass `filter`; at most `most`.
+template <class Filter>
+std::uint64_t count_passing(std::span<const RankView> ranks, const Filter& filter,
+                            std::uint64_t most = std::numeric_limits<std::uint64_t>::max()) {
+  std::uint64_t passed = 0;
+  for (const RankView& rank : ranks) {
+    passed += filter(rank) ? 1 : 0;
+    if (passed == most) break;
+  }
+  return passed;
+}
+
 /// The rank with the lowest score among those that pass `filter`. `ranks` ascends by id, so the
 /// first of equals has the lowest id. The scores of all ranks go with the answer.
+///
+/// A score costs less than the filter, so only who would be chosen is asked whether it passes.
 template <class Filter, class Scorer>
 Decision<Placement> pick_lowest(std::span<const RankView> ranks, const Filter& filter,
                                 const Scorer& scorer) {
-  Decision<Placement> decision{std::nullopt, Reason::no_room};
   Placement placement;
   placement.scores.resize(ranks.size());
   std::int64_t* scored = placement.scores.data();
+  const RankView* chosen = nullptr;
   Score best;
-  std::int64_t passed = 0;
   bool tie = false;
   for (const RankView& rank : ranks) {
     const Score score = scorer(rank);
     *scored++ = score.first;
+    if (chosen != nullptr && (score > best || (tie && score == best))) continue;
     if (!filter(rank)) continue;
-    if (++passed == 1 || score < best) {
-      best = score;
-      placement.rank = rank.rank.rank;
-      tie = false;
-    } else if (score == best) {
-      tie = true;
-    }
+    tie = chosen != nullptr && score == best;
+    if (tie) continue;
+    best = score;
+    chosen = &rank;
   }
-  if (passed == 0) return decision;
-  decision.value = std::move(placement);
-  decision.reason = passed == 1 ? Reason::only_choice
-                    : tie       ? Reason::tie_lowest_id
-                                : Reason::lowest_score;
-  return decision;
+  if (chosen == nullptr) return {std::nullopt, Reason::no_room};
+  placement.rank = chosen->rank.rank;
+  const bool only = count_passing(ranks, filter, 2) == 1;
+  return {std::move(placement), only  ? Reason::only_choice
+                                : tie ? Reason::tie_lowest_id
+                                      : Reason::lowest_score};
 }
 
 /// The `n`-th of the ranks that pass `filter`, counted from 0; null when there are fewer.
@@ -64,14 +82,6 @@ const RankView* nth_passing(std::span<const RankView> ranks, const Filter& filte
     --n;
   }
   return nullptr;
-}
-
-template <class Filter>
-std::uint64_t count_passing(std::span<const RankView> ranks, const Filter& filter) {
-  std::uint64_t passed = 0;
-  for (const RankView& rank : ranks)
-    passed += filter(rank) ? 1 : 0;
-  return passed;
 }
 
 /// One of the ranks that pass `filter`, all equally likely; one draw, none for a single candidate.

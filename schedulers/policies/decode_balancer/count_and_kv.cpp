@@ -7,11 +7,10 @@ namespace troupe::sched {
 Decision<Placement> CountAndKvBalancer::place(const PlacementQuery& query,
                                               std::span<const RankView> ranks,
                                               const PolicyContext& ctx) noexcept {
-  return pick_lowest(
-      ranks, [&](const RankView& rank) { return has_decode_room(query, rank, options_); },
-      [&](const RankView& rank) {
-        return Score{ctx.cost_model->decode_load_ps(rank.running, rank.context_tokens), 0};
-      });
+  const CostModel cost = *ctx.cost_model;
+  return pick_lowest(ranks, DecodeRoom(query, options_), [&](const RankView& rank) {
+    return Score{cost.decode_load_ps(rank.running, rank.context_tokens), 0};
+  });
 }
 
 } // namespace troupe::sched

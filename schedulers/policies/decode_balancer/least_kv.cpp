@@ -7,11 +7,9 @@ namespace troupe::sched {
 Decision<Placement> LeastKvBalancer::place(const PlacementQuery& query,
                                            std::span<const RankView> ranks,
                                            const PolicyContext& /*ctx*/) noexcept {
-  return pick_lowest(
-      ranks, [&](const RankView& rank) { return has_decode_room(query, rank, options_); },
-      [](const RankView& rank) {
-        return Score{rank.context_tokens, rank.running};
-      });
+  return pick_lowest(ranks, DecodeRoom(query, options_), [](const RankView& rank) {
+    return Score{rank.context_tokens, rank.running};
+  });
 }
 
 } // namespace troupe::sched

@@ -23,7 +23,7 @@ Decision<Placement> LexicographicIqrBalancer::place(const PlacementQuery& query,
   };
   const std::int64_t q1 = quantile(1);
   const std::int64_t q3 = quantile(3);
-  const auto room = [&](const RankView& rank) { return has_decode_room(query, rank, options_); };
+  const DecodeRoom room(query, options_);
   const auto score = [](const RankView& rank) { return Score{rank.running, rank.context_tokens}; };
   // 2·K > 2·Q3 + 3·(Q3 - Q1), in integers.
   auto decision = pick_lowest(

@@ -7,9 +7,7 @@ namespace troupe::sched {
 Decision<Placement> RandomBalancer::place(const PlacementQuery& query,
                                           std::span<const RankView> ranks,
                                           const PolicyContext& ctx) noexcept {
-  return pick_drawn(
-      ranks, [&](const RankView& rank) { return has_decode_room(query, rank, options_); },
-      *ctx.rng);
+  return pick_drawn(ranks, DecodeRoom(query, options_), *ctx.rng);
 }
 
 } // namespace troupe::sched

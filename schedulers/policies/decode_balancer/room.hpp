@@ -17,12 +17,21 @@ struct RoomOptions {
 /// no request waits for ever for a headroom it can never leave.
 ///
 /// Source: policies.md section 3.2.
-constexpr bool has_decode_room(const PlacementQuery& query, const RankView& rank,
-                               const RoomOptions& options) noexcept {
-  if (!has_room(query, rank)) return false;
-  if (rank.slots_free == rank.slots_total) return true;
-  const std::int64_t headroom_blocks = rank.kv_blocks_total * options.headroom_permille / 1000;
-  return rank.kv_blocks_free - blocks_needed(query, rank) >= headroom_blocks;
-}
+class DecodeRoom {
+public:
+  constexpr DecodeRoom(const PlacementQuery& query, const RoomOptions& options) noexcept
+      : need_(query.request), headroom_permille_(options.headroom_permille) {}
+
+  constexpr bool operator()(const RankView& rank) const noexcept {
+    if (!need_.has_room(rank)) return false;
+    if (rank.slots_free == rank.slots_total) return true;
+    const std::int64_t headroom_blocks = rank.kv_blocks_total * headroom_permille_ / 1000;
+    return rank.kv_blocks_free - need_.blocks(rank) >= headroom_blocks;
+  }
+
+private:
+  RequestNeed need_;
+  std::int64_t headroom_permille_;
+};
 
 } // namespace troupe::sched

@@ -5,8 +5,7 @@ namespace troupe::sched {
 Decision<Placement> RoundRobinBalancer::place(const PlacementQuery& query,
                                               std::span<const RankView> ranks,
                                               const PolicyContext& /*ctx*/) noexcept {
-  return turn_.next(ranks,
-                    [&](const RankView& rank) { return has_decode_room(query, rank, options_); });
+  return turn_.next(ranks, DecodeRoom(query, options_));
 }
 
 } // namespace troupe::sched

@@ -12,9 +12,7 @@ Decision<Placement> TwoChoicesBalancer::place(const PlacementQuery& query,
     if (options_.by == LoadMeasure::kv) return Score{rank.context_tokens, 0};
     return Score{ctx.cost_model->decode_load_ps(rank.running, rank.context_tokens), 0};
   };
-  return pick_of_two(
-      ranks, [&](const RankView& rank) { return has_decode_room(query, rank, options_.room); },
-      load, *ctx.rng);
+  return pick_of_two(ranks, DecodeRoom(query, options_.room), load, *ctx.rng);
 }
 
 } // namespace troupe::sched

@@ -9,13 +9,11 @@ Decision<Placement> WeightedSumBalancer::place(const PlacementQuery& query,
                                                std::span<const RankView> ranks,
                                                const PolicyContext& /*ctx*/) noexcept {
   const Normalised normalised(ranks);
-  return pick_lowest(
-      ranks, [&](const RankView& rank) { return has_decode_room(query, rank, options_.room); },
-      [&](const RankView& rank) {
-        const Int128 n = static_cast<Int128>(normalised.count(rank)) * options_.count_permille;
-        const Int128 k = static_cast<Int128>(normalised.context(rank)) * options_.context_permille;
-        return Score{saturate((n + k) / 1000), 0};
-      });
+  return pick_lowest(ranks, DecodeRoom(query, options_.room), [&](const RankView& rank) {
+    const Int128 n = static_cast<Int128>(normalised.count(rank)) * options_.count_permille;
+    const Int128 k = static_cast<Int128>(normalised.context(rank)) * options_.context_permille;
+    return Score{saturate((n + k) / 1000), 0};
+  });
 }
 
 } // namespace troupe::sched

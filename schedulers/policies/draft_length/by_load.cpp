@@ -1,5 +1,6 @@
 #include "schedulers/policies/draft_length/by_load.hpp"
 
+#include "schedulers/policies/draft_length/one_rank.hpp"
 #include "schedulers/policies/draft_length/walk.hpp"
 
 #include <algorithm>
@@ -61,7 +62,13 @@ std::size_t ByLoadDrafts::best_count(const DraftQuery& query, std::size_t count,
 
 std::size_t ByLoadDrafts::choose_on_one(const DraftQuery& query, DraftLengths& lengths) const {
   const bool old = options_.search == DraftSearch::throughput;
-  const std::vector<std::int64_t> survivals = falling_survivals(query.rows, old);
+  const SurvivalBuckets drafts(query.rows, old);
+  const bool never_falls = query.costs.curve == CostCurve::staircase && query.costs.token_ps >= 0;
+  if (old && never_falls) {
+    return take_likeliest(query.rows, best_count_on_one(query, residuals_, drafts),
+                          lengths.lengths);
+  }
+  const std::vector<std::int64_t> survivals = drafts.falling();
   const std::size_t count = best_count(
       query, survivals.size(), [&](std::size_t k) { return survivals[k]; },
       [](std::size_t) { return std::size_t{0}; });

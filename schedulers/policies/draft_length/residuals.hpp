@@ -33,6 +33,15 @@ struct Residuals {
     return off[low] + (part >= 0 ? part >> low : -(-part >> low));
   }
 
+  /// The lowest of at() from `from` to `to`: between two of the sizes above it only rises or falls.
+  std::int64_t lowest(std::int64_t from, std::int64_t to) const noexcept {
+    std::int64_t least = std::min(at(from), at(to));
+    const std::size_t last = lower(std::max<std::int64_t>(1, to));
+    for (std::size_t i = lower(std::max<std::int64_t>(1, from)) + 1; i <= last; ++i)
+      least = std::min(least, off[i]);
+    return least;
+  }
+
   /// What a step is expected to take that the table says takes `ps`.
   std::int64_t correct(std::int64_t ps, std::int64_t tokens) const noexcept {
     return ps == StepCosts::kNever ? ps : scale(ps, kOne + at(tokens), kOne);
@@ -74,10 +83,7 @@ public:
 
   /// @pre `tokens` is not below the one before
   std::int64_t at(std::int64_t tokens) {
-    if (tokens > same_until_) {
-      ps_ = costs_.at(tokens);
-      same_until_ = costs_.same_until(tokens);
-    }
+    read(tokens);
     if (ps_ == StepCosts::kNever) return ps_;
     if (tokens >= octave_end_) begin_octave(tokens);
     const std::int64_t part = slope_ * (std::max<std::int64_t>(1, tokens) - octave_begin_);
@@ -85,7 +91,20 @@ public:
     return scale(ps_, Residuals::kOne + off, Residuals::kOne);
   }
 
+  /// A time that at() is not below from `from` to `to`, where the table never falls.
+  /// @pre `from` is not below the size before; counts as the size before what is asked next
+  std::int64_t lowest(std::int64_t from, std::int64_t to) {
+    read(from);
+    return scale(ps_, Residuals::kOne + residuals_.lowest(from, to), Residuals::kOne);
+  }
+
 private:
+  void read(std::int64_t tokens) {
+    if (tokens <= same_until_) return;
+    ps_ = costs_.at(tokens);
+    same_until_ = costs_.same_until(tokens);
+  }
+
   void begin_octave(std::int64_t tokens) {
     const std::size_t low = Residuals::lower(std::max<std::int64_t>(1, tokens));
     const bool is_last = low + 1 == Residuals::kSizes;

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "schedulers/policies/draft_length/residuals.hpp"
+#include "schedulers/policies/draft_length/survival_buckets.hpp"
 #include "schedulers/policy/draft_length_policy.hpp"
 
 #include <algorithm>
@@ -25,10 +26,8 @@ struct Draft {
 inline std::vector<Draft> ranked(std::span<const DraftRow> rows, bool old) {
   std::vector<Draft> drafts;
   for (std::uint32_t row = 0; row < rows.size(); ++row) {
-    const bool use_old = old && !rows[row].old_survivals.empty();
-    const auto survivals = use_old ? rows[row].old_survivals : rows[row].survivals;
-    const std::size_t count = std::min(survivals.size(), rows[row].survivals.size());
-    for (std::uint32_t position = 0; position < count; ++position)
+    const auto survivals = survivals_of(rows[row], old);
+    for (std::uint32_t position = 0; position < survivals.size(); ++position)
       drafts.push_back({survivals[position], row, position});
   }
   std::sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
@@ -44,9 +43,6 @@ inline std::size_t draft_count(std::span<const DraftRow> rows) noexcept {
     count += row.survivals.size();
   return count;
 }
-
-/// The survivals of ranked(), without whose they are.
-std::vector<std::int64_t> falling_survivals(std::span<const DraftRow> rows, bool old);
 
 /// Adds to `lengths` what the first `count` of ranked(rows, false) add, or all of them when they
 /// are fewer; returns how many that was.

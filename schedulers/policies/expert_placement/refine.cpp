@@ -135,17 +135,22 @@ void ExpertPool::exchange_with(std::size_t gpu, std::size_t hottest, Exchange& b
     const std::int32_t give = held_[hottest][mine];
     const std::int64_t weight = share(give);
     if (weight < hot - best.highest) continue; // It takes no more than this away.
+    // What comes back must leave both sides no hotter than the best so far.
+    std::int64_t least = weight - (best.highest - cool);
+    std::int64_t most = weight - (hot - best.highest);
     for (std::size_t theirs = 0; theirs < held_[gpu].size(); ++theirs) {
       const std::int32_t back = held_[gpu][theirs];
+      if (share(back) < least || share(back) > most) continue;
       const std::int64_t moved = weight - share(back);
       const std::int64_t highest = std::max(hot - moved, cool + moved);
-      if (highest > best.highest) continue;
       const bool is_earlier =
           best.gpu < held_.size() &&
           std::tie(gpu, mine, theirs) < std::tie(best.gpu, best.mine, best.theirs);
       if (highest == best.highest && !is_earlier) continue;
       if (holds(gpu, give) || holds(hottest, back)) continue;
       best = {gpu, mine, theirs, highest};
+      least = weight - (highest - cool);
+      most = weight - (hot - highest);
     }
   }
 }

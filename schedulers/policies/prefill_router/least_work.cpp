@@ -19,7 +19,7 @@ Decision<Placement> LeastWorkRouter::route(const PlacementQuery& query,
                                            const PolicyContext& ctx) noexcept {
   const std::int64_t own_ps =
       with_step_overhead(query.request.work_ps, ctx.cost_model->step_ps, ctx.step_budget_ps);
-  const auto room = [&](const RankView& rank) { return has_room(query, rank); };
+  const auto room = room_of(query);
   const auto score = [&](const RankView& rank) {
     const std::int64_t work_ps = add_saturated(rank.work_ps, own_ps);
     if (options_.affinity_token_ps == 0) return Score{work_ps, rank.queued};

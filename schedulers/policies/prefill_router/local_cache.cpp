@@ -33,8 +33,7 @@ Decision<Placement> LocalCacheRouter::route(const PlacementQuery& query,
         steps_ps(model.marginal_ps(total - hit, hit), model.step_ps, ctx.step_budget_ps);
     return Score{add_saturated(std::max(load_ps, rank.work_ps), steps), rank.queued};
   };
-  auto decision = pick_lowest(
-      ranks, [&](const RankView& rank) { return has_room(query, rank); }, ttft_ps);
+  auto decision = pick_lowest(ranks, room_of(query), ttft_ps);
   if (!decision.value || decision.reason != Reason::lowest_score) return decision;
   for (const RankView& rank : ranks) {
     if (rank.rank.rank == decision.value->rank && hit_of(rank) > 0) {

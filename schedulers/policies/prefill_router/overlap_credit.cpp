@@ -48,7 +48,7 @@ std::size_t draw_softmax(const std::vector<std::int64_t>& costs, std::int64_t te
 Decision<Placement> OverlapCreditRouter::route(const PlacementQuery& query,
                                                std::span<const RankView> ranks,
                                                const PolicyContext& ctx) noexcept {
-  const auto room = [&](const RankView& rank) { return has_room(query, rank); };
+  const auto room = room_of(query);
   const auto cost = [&](const RankView& rank) {
     const auto place = static_cast<std::size_t>(&rank - ranks.data());
     return Score{cost_of(query, rank, place, options_.overlap_credit_permille), 0};

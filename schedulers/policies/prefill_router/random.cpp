@@ -7,7 +7,7 @@ namespace troupe::sched {
 Decision<Placement> RandomRouter::route(const PlacementQuery& query,
                                         std::span<const RankView> ranks,
                                         const PolicyContext& ctx) noexcept {
-  const auto room = [&](const RankView& rank) { return has_room(query, rank); };
+  const auto room = room_of(query);
   return pick_drawn(ranks, room, *ctx.rng);
 }
 

@@ -1,11 +1,13 @@
 #include "schedulers/policies/prefill_router/round_robin.hpp"
 
+#include "schedulers/policies/pick.hpp"
+
 namespace troupe::sched {
 
 Decision<Placement> RoundRobinRouter::route(const PlacementQuery& query,
                                             std::span<const RankView> ranks,
                                             const PolicyContext& /*ctx*/) noexcept {
-  return turn_.next(ranks, [&](const RankView& rank) { return has_room(query, rank); });
+  return turn_.next(ranks, room_of(query));
 }
 
 } // namespace troupe::sched

@@ -12,7 +12,7 @@ Decision<Placement> StaggeredRouter::route(const PlacementQuery& query,
                                            std::span<const RankView> ranks,
                                            const PolicyContext& ctx) noexcept {
   constexpr std::int64_t kPicosPerMicro = 1'000'000;
-  const auto room = [&](const RankView& rank) { return has_room(query, rank); };
+  const auto room = room_of(query);
   const std::int64_t held_until_us =
       add_saturated(std::max<std::int64_t>(0, query.request.arrival_us), options_.hold_us_max);
   std::int64_t least_us = std::numeric_limits<std::int64_t>::max();

@@ -7,7 +7,7 @@ namespace troupe::sched {
 Decision<Placement> TwoChoicesRouter::route(const PlacementQuery& query,
                                             std::span<const RankView> ranks,
                                             const PolicyContext& ctx) noexcept {
-  const auto room = [&](const RankView& rank) { return has_room(query, rank); };
+  const auto room = room_of(query);
   const auto work = [](const RankView& rank) { return Score{rank.work_ps, 0}; };
   return pick_of_two(ranks, room, work, *ctx.rng);
 }

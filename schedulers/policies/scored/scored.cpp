@@ -21,7 +21,7 @@ std::string entry(const char* key, std::size_t index, const char* member = "") {
 }
 
 bool passes(const PlacementQuery& query, const RankView& rank, const ScoredOptions& options) {
-  return options.headroom ? has_decode_room(query, rank, {}) : has_room(query, rank);
+  return options.headroom ? DecodeRoom(query, {})(rank) : has_room(query, rank);
 }
 
 /// Adds one term to `totals` [ranks].

@@ -109,7 +109,7 @@ TEST_P(Placements, AnswersAreValidAndTheSameForTheSameInputs) {
       ASSERT_TRUE(same(a, two.ask(s.query, frozen, of_two.context()))) << i;
       ASSERT_TRUE(validate(a, s.query, s.ranks).ok()) << i;
       const bool any = std::any_of(s.ranks.begin(), s.ranks.end(), [&](const RankView& rank) {
-        return GetParam() == "decode_balancer" ? has_decode_room(s.query, rank, {})
+        return GetParam() == "decode_balancer" ? DecodeRoom(s.query, {})(rank)
                                                : has_room(s.query, rank);
       });
       ASSERT_EQ(a.value.has_value(), any) << i;

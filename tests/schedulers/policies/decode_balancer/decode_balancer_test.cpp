@@ -160,7 +160,7 @@ TEST(DecodeBalancer, RandomClustersAreAnsweredValidlyAndRepeatably) {
         std::make_unique<LexicographicIqrBalancer>(RoomOptions{})};
     bool any = false;
     for (const RankView& rank : cluster.ranks())
-      any = any || has_decode_room(query, rank, {});
+      any = any || DecodeRoom(query, {})(rank);
     for (const auto& balancer : all) {
       ContextBuilder builder;
       const auto once = balancer->place(query, cluster.ranks(), builder.context());
