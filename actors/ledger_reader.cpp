@@ -26,6 +26,10 @@ Result<LedgerReader> LedgerReader::open(const std::string& folder) {
                  folder + ": found no folder, expected a ledger; a batch job keeps its own in "
                           "OUTPUT.ledger unless ledger.directory says otherwise"};
   }
+  if (std::filesystem::directory_iterator(folder, code); code) {
+    return Error{ErrorCode::io_error, folder + ": the folder cannot be read: " + code.message() +
+                                          "; expected a ledger that may be read"};
+  }
   auto segments = segment_numbers(folder);
   if (segments.empty()) {
     return Error{ErrorCode::not_found,

@@ -85,9 +85,10 @@ Result<LibraryFile> PluginLoader::State::file_of(const LibrarySpec& spec) {
     if (one.digest == spec.digest) return one;
   }
   if (!file.ok()) return file;
-  return Error{ErrorCode::mismatch, spec.path + ": the library's digest is " + file->digest +
-                                        ", the policy set was made with " + spec.digest +
-                                        "; swap the set again to take the file as it is now"};
+  return Error{ErrorCode::mismatch,
+               spec.path + ": the library's digest is " + file->digest +
+                   ", the policy set was made with " + spec.digest +
+                   "; put that file back, or give the set anew to take the file as it is now"};
 }
 
 /// @pre `looking` is held

@@ -184,7 +184,8 @@ std::string bench_text(const OverlapBench& bench) {
     out += fmt::format("{:9}  {:11}  {:10.4f}  {:13}  {:10}  {:8.0f}\n", row.policy, "all",
                        row.idle_share, "", "", row.tokens_per_s);
   }
-  return out + fmt::format("tokens/s of one_ahead to serial: {:.3f}\n", bench.tokens_ratio);
+  return out + fmt::format("tokens/s of one_ahead to serial, median of pairs of runs: {:.3f}\n",
+                           bench.tokens_ratio);
 }
 
 std::string bench_json(const OverlapBench& bench) {

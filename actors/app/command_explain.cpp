@@ -63,8 +63,9 @@ std::string not_found(const ExplainArguments& arguments, const Source& source,
   const char* coming =
       source.running ? "; a line of the input has a name there from when it is taken up" : "";
   if (requests == 0) {
-    return fmt::format("{}: the ledger names no request; it is written while a job runs with "
-                       "ledger.level = \"decisions\" or \"events\"{}",
+    return fmt::format("{}: the ledger names no request (any more): it is written while a job runs "
+                       "with ledger.level = \"decisions\" or \"events\", and old names go when it "
+                       "reaches ledger.size_max{}",
                        source.folder, coming);
   }
   return fmt::format(

@@ -23,6 +23,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::chrono::milliseconds kLongest{120'000}; ///< A swap that waits behind others.
+constexpr std::chrono::milliseconds kLongestLook{10'000};
 
 void print(const std::string& text) { std::fputs(text.c_str(), stdout); }
 
@@ -140,8 +141,9 @@ int ask_system(const PolicyArguments& arguments) {
   if (!request.ok()) return fail(kExitRefused, request.error().message);
   auto client = ControlClient::connect(arguments.connect);
   if (!client.ok()) return fail(kExitFailed, client.error().message);
-  const auto answer =
-      client->ask(request->dump(-1, ' ', false, Json::error_handler_t::replace), kLongest);
+  const bool looks = arguments.verb == "show" || arguments.verb == "history";
+  const auto answer = client->ask(request->dump(-1, ' ', false, Json::error_handler_t::replace),
+                                  looks ? kLongestLook : kLongest);
   if (!answer.ok()) return fail(kExitFailed, answer.error().message);
   const auto document = result_of(*answer, client->path());
   if (!document.ok()) {

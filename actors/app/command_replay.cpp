@@ -2,6 +2,7 @@
 
 #include "actors/app/commands.hpp"
 #include "actors/app/config_loader.hpp"
+#include "actors/app/guarded_work.hpp"
 #include "actors/app/job_setup.hpp"
 #include "actors/app/replay_text.hpp"
 #include "actors/ledger_reader.hpp"
@@ -9,6 +10,7 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <set>
 #include <string>
 #include <utility>
@@ -37,12 +39,12 @@ struct Replayed {
   std::set<std::string> builds;
 };
 
-Result<Replayed> replay(const std::string& folder, sched::Replayer replayer,
-                        const sched::PolicyRegistry& registry, bool whole_stages) {
+Result<Replayed> replay(const std::string& folder, sched::Replayer& replayer,
+                        sched::StageReplayer& stages, bool whole_stages, WorkLine& line) {
   auto reader = actors::LedgerReader::open(folder);
   if (!reader.ok()) return reader.error();
-  sched::StageReplayer stages(registry);
   while (const auto entry = reader->next()) {
+    line.beat();
     replayer.feed(*entry);
     if (whole_stages) stages.feed(*entry);
   }
@@ -51,32 +53,42 @@ Result<Replayed> replay(const std::string& folder, sched::Replayer replayer,
 }
 
 /// A stage may have switched before the ledger heard of its set: sets come first.
-Status learn_sets(const std::string& folder, sched::Replayer& replayer) {
+Status learn_sets(const std::string& folder, sched::Replayer& replayer, WorkLine& line) {
+  std::set<std::string> libraries;
   const auto faults = actors::read_ledger(folder, [&](sched::LedgerEntry&& entry) {
-    if (const auto* live = std::get_if<sched::SetLive>(&entry.what)) replayer.learn(*live);
+    line.beat();
+    const auto* live = std::get_if<sched::SetLive>(&entry.what);
+    if (live == nullptr) return;
+    replayer.learn(*live);
+    for (const sched::LibrarySpec& library : live->set.libraries)
+      libraries.insert(library.path);
   });
+  for (const std::string& path : libraries)
+    line.suspect(path);
   return faults.status();
 }
 
 /// All that was compared is equal, and something was, if there is anything to compare; no policy
-/// failed.
+/// failed, and all sets could be asked.
 bool is_equal(const Replayed& replayed) {
   const sched::ReplayTotals& all = replayed.decisions.all;
-  return all.different == 0 && all.failed == 0 && (all.equal > 0 || all.decisions == 0) &&
-         replayed.stages.different() == 0;
+  return all.different == 0 && all.failed == 0 && replayed.decisions.unbuilt == 0 &&
+         (all.equal > 0 || all.decisions == 0) && replayed.stages.different() == 0;
 }
 
-} // namespace
-
-int command_replay(const ReplayArguments& arguments) {
+/// Asks everything again and prints the report. Returns or finishes with the exit code: libraries
+/// that were asked are not waited for once the report is out.
+int replay_all(const ReplayArguments& arguments, WorkLine& line) {
   const auto registry = program_policies();
   std::string other;
+  if (!arguments.policies.empty()) line.suspect("those of " + arguments.policies);
   auto replayer = make_replayer(arguments, *registry, other);
   if (!replayer.ok()) return fail(kExitRefused, replayer.error().message);
-  if (const Status ok = learn_sets(arguments.ledger, *replayer); !ok.ok())
+  if (const Status ok = learn_sets(arguments.ledger, *replayer, line); !ok.ok())
     return fail(exit_code_of(ok.error()), ok.error().message);
+  sched::StageReplayer stages(*registry);
   const auto replayed =
-      replay(arguments.ledger, std::move(*replayer), *registry, arguments.policies.empty());
+      replay(arguments.ledger, *replayer, stages, arguments.policies.empty(), line);
   if (!replayed.ok()) return fail(exit_code_of(replayed.error()), replayed.error().message);
   say_faults(replayed->faults);
   for (const std::string& build : replayed->builds) {
@@ -90,7 +102,35 @@ int command_replay(const ReplayArguments& arguments) {
           ? replay_json(replayed->decisions, replayed->stages) + "\n"
           : replay_text(replayed->decisions, other) + stages_text(replayed->stages);
   fmt::print("{}", text);
-  return is_equal(*replayed) ? exit_code_of(replayed->faults, replayed->has_read) : kExitPartial;
+  line.finish(all_printed(is_equal(*replayed) ? exit_code_of(replayed->faults, replayed->has_read)
+                                              : kExitPartial));
+}
+
+/// Longest silence of a replay: one call of a policy, or one wait for a disk.
+constexpr std::chrono::seconds kSilentMax{30};
+
+} // namespace
+
+int command_replay(const ReplayArguments& arguments) {
+  const auto work = [&](WorkLine& line) {
+    int exit_code = kExitFailed;
+    try {
+      exit_code = replay_all(arguments, line);
+    } catch (...) {
+      exit_code = fail_thrown();
+    }
+    line.finish(all_printed(exit_code));
+  };
+  const auto end = do_guarded(work, kSilentMax);
+  if (!end.ok()) return fail(kExitFailed, end.error().message);
+  if (end->finished) return end->exit_code;
+  std::string libraries;
+  for (const std::string& one : end->suspects)
+    libraries += (libraries.empty() ? "; libraries that it asks: " : ", ") + one;
+  return fail(
+      kExitFailed,
+      fmt::format("{}: replay gave no report: {}{}{}", arguments.ledger, end->what, libraries,
+                  libraries.empty() ? "" : "; `troupe policy test LIB` looks at one alone"));
 }
 
 } // namespace troupe::app

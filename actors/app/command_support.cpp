@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <iostream>
 #include <new>
 #include <string>
 #include <system_error>
@@ -45,6 +46,13 @@ int fail(int exit_code, std::string_view message) {
     begin = end + 1;
   }
   return exit_code;
+}
+
+int all_printed(int exit_code) {
+  std::cout.flush();
+  if (std::fflush(stdout) == 0 && std::ferror(stdout) == 0 && std::cout) return exit_code;
+  return fail(kExitFailed, "standard output: the results could not be written completely; is its "
+                           "disk full, or its reader gone?");
 }
 
 int fail_thrown() {

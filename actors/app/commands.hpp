@@ -198,8 +198,12 @@ std::string with_short_words(std::string message, const std::vector<std::string>
 /// Prints "troupe: MESSAGE" to standard error and returns `exit_code`.
 int fail(int exit_code, std::string_view message);
 
-/// The same for the exception that is being handled: nothing of ours throws; libraries do, when
-/// memory or threads give out or a result cannot be printed. Returns kExitFailed.
+/// `exit_code`, or kExitFailed with a message when standard output did not take all that was
+/// printed.
+int all_printed(int exit_code);
+
+/// The same as fail() for the exception that is being handled: nothing of ours throws; libraries
+/// do, when memory or threads give out or a result cannot be printed. Returns kExitFailed.
 int fail_thrown();
 
 } // namespace troupe::app

@@ -77,6 +77,12 @@ Result<ControlClient> ControlClient::connect(const std::string& socket) {
   if (!path.ok()) return path.error();
   ControlClient out;
   out.path_ = *path;
+  std::error_code code;
+  const fs::file_status status = fs::status(*path, code);
+  if (fs::exists(status) && !fs::is_socket(status)) {
+    return Error{ErrorCode::not_found,
+                 (socket.empty() ? *path : socket) + ": it is no socket; " + kHowToFind};
+  }
   out.socket_ = connect_control(*path);
   if (out.socket_ >= 0) return Result<ControlClient>(std::move(out));
   const bool is_dead = errno == ECONNREFUSED;
@@ -97,7 +103,11 @@ ControlClient::~ControlClient() {
 Result<std::string> ControlClient::ask(std::string_view line, std::chrono::milliseconds longest) {
   const auto deadline = Clock::now() + longest;
   const Error ended{ErrorCode::io_error, path_ + ": the running system has ended"};
-  const Error late{ErrorCode::io_error, path_ + ": the running system did not answer in time"};
+  const Error late{ErrorCode::io_error,
+                   path_ + ": the running system did not answer within " +
+                       std::to_string(longest.count() / 1000) +
+                       " s; is it stopped (Ctrl-Z, SIGSTOP) or its machine overloaded? What it was "
+                       "asked for it may still do"};
   std::string out = std::string(line) + "\n";
   while (!out.empty()) {
     if (!wait_for(socket_, POLLOUT, deadline)) return late;

@@ -81,7 +81,7 @@ public:
     if (at == nullptr) return 0;
     const double share = at->is_number() ? at->number() : 0.0;
     // Written so that not-a-number fails.
-    if (share >= 0.0005 && share <= 1.0) return std::llround(share * 1000.0);
+    if (share >= 0.001 && share <= 1.0) return std::llround(share * 1000.0);
     fail(key, "a number from 0.001 to 1");
     return 0;
   }
@@ -105,9 +105,10 @@ std::string command_of(const JsonValue& request) {
 }
 
 std::optional<Refusal> check_fields(const JsonValue& request) {
-  if (request.find("command") == nullptr) {
-    return Refusal{"bad_request", "found no request, expected one JSON object a line, as in "
-                                  "{\"command\": \"show\"}"};
+  const JsonValue* given = request.find("command");
+  if (given == nullptr || given->string() == nullptr) {
+    return Refusal{"bad_request", "found no command, expected one JSON object a line with a "
+                                  "\"command\" in quotes, as in {\"command\": \"show\"}"};
   }
   const std::set<std::string> names = keys_of(commands());
   const std::string name = command_of(request);

@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::chrono::milliseconds kLongest{60'000}; ///< A slow disk.
+constexpr std::chrono::milliseconds kLongest{20'000}; ///< A slow disk.
 
 /// The fields of the document, or why they are not there.
 Result<LedgerPlace> place_of(const Json& answer, const std::string& path) {

@@ -434,7 +434,8 @@ private:
         command("replay", "Decides what a ledger holds again, by the same policies or by others",
                 "troupe replay results.jsonl.ledger --policies mine.toml\n\n"
                 "With ledger.level = \"events\" whole stages are run again too.\n"
-                "Exit code 0 when all is equal, else 3.",
+                "Exit code 0 when all that was asked is equal; 3 when something differs, a policy "
+                "gave no valid answer or a set cannot be built; 1 when a library ends the process.",
                 a.common);
     sub->add_option("ledger", a.ledger, "Folder")->type_name("LEDGER")->required();
     sub->add_option("--policies", a.policies, "Asks the set of this file instead")
@@ -573,12 +574,7 @@ int troupe_main(int argc, char** argv) {
   } catch (...) {
     if (std::ferror(stdout) == 0) return fail_thrown(); // Else that is what was thrown.
   }
-  std::cout.flush();
-  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0 || !std::cout) {
-    return fail(kExitFailed, "standard output: the results could not be written completely; is its "
-                             "disk full, or its reader gone?");
-  }
-  return exit_code;
+  return all_printed(exit_code);
 }
 
 } // namespace troupe::app

@@ -194,11 +194,9 @@ std::int64_t OptionTable::thousandths(const std::string& key, std::int64_t fallb
   } else if (const auto* given = std::get_if<double>(&found->value)) {
     real = *given;
   }
-  // The bounds are compared as reals first, so that the conversion below cannot overflow.
-  if (real * 1000.0 >= static_cast<double>(lowest) - 0.5 &&
-      real * 1000.0 <= static_cast<double>(highest) + 0.5) {
-    return std::clamp<std::int64_t>(std::llround(real * 1000.0), lowest, highest);
-  }
+  // The bounds are compared as they would be written, before anything is rounded.
+  if (real >= static_cast<double>(lowest) / 1000.0 && real <= static_cast<double>(highest) / 1000.0)
+    return std::llround(real * 1000.0);
   fail(*found, key, ErrorCode::bad_argument, "found " + shown(*found) + ", expected " + expected);
   return fallback;
 }

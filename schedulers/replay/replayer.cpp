@@ -133,7 +133,10 @@ struct Replayer::State {
     const PolicySet* set = set_of(record.epoch);
     if (set == nullptr) return skip(kind, "its policy set is not in this ledger");
     Bench<Question>& bench = bench_of<Question>(entry, record.epoch, then->canary, *set);
-    if (!bench.slot) return skip(kind, "its policy set cannot be built: " + bench.refused);
+    if (!bench.slot) {
+      ++report.unbuilt;
+      return skip(kind, "its policy set cannot be built: " + bench.refused);
+    }
     if (may_follow(*set, bench, record.epoch, *then))
       follow(bench, *set, *then);
     else

@@ -49,7 +49,8 @@ struct ReplayReport {
   std::map<std::string, ReplayTotals> kinds;
   std::map<std::string, std::int64_t> skipped; ///< By reason.
   std::map<std::string, std::string> failed;   ///< By kind: policy and why, of the first one.
-  std::int64_t unasked = 0;                    ///< Records of what nobody had to decide.
+  std::int64_t unbuilt = 0;       ///< Of those skipped: their set cannot be built here.
+  std::int64_t unasked = 0;       ///< Records of what nobody had to decide.
   std::int64_t state_differs = 0; ///< Recorded states that replay did not arrive at by itself.
   std::vector<ReplayDifference> first;
 };

@@ -71,7 +71,11 @@ struct StageReplayer::State {
     if (life != nullptr) life->compare(entry);
   }
 
-  void take(const LedgerEntry& /*entry*/, const SetLive& /*set*/) {}
+  /// The first thing that a run says: whoever lived before is gone, and what a run without events
+  /// says belongs to nobody here.
+  void take(const LedgerEntry& /*entry*/, const SetLive& live) {
+    if (live.how == SwapCause::start) current.clear();
+  }
   void take(const LedgerEntry& /*entry*/, const RequestNamed& /*named*/) {}
 
   /// Whose entries are missing is not known before the next one of each stage.

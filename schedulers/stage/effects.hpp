@@ -252,3 +252,6 @@ private:
 };
 
 } // namespace troupe::sched
+
+/// Made in effects.cpp: what every file with a stage in it would make anew.
+extern template class std::vector<troupe::sched::Effect>;

@@ -141,6 +141,36 @@ TEST_F(LedgerCommand, ReplaySaysThatAnotherSetFails) {
   EXPECT_NE(words.out.find(": decode_balancer policy bad: "), std::string::npos) << words.out;
 }
 
+TEST_F(LedgerCommand, ReplaySaysThatALibraryEndedIt) {
+  for (const std::string mode : {"exits", "crashes"}) {
+    for (const std::string isolation : {"lane", "none"}) {
+      job_.files.write("ending.toml",
+                       fmt::format("name = \"ending\"\n[[library]]\npath = \"{}/bad_policies.so\"\n"
+                                   "isolation = \"{}\"\n[decode_balancer]\npolicy = \"bad\"\n"
+                                   "mode = \"{}\"\nafter = 10\n",
+                                   TROUPE_PLUGIN_DIR, isolation, mode));
+      const ProcessEnd end = troupe({"replay", ledger_, "--policies", "ending.toml"});
+      EXPECT_EQ(end.code, 1) << mode << end.err;
+      EXPECT_EQ(end.out, "") << mode;
+      EXPECT_NE(end.err.find("replay gave no report: "), std::string::npos) << end.err;
+      EXPECT_NE(end.err.find("those of ending.toml"), std::string::npos) << end.err;
+    }
+  }
+}
+
+TEST_F(LedgerCommand, ReplayIsNotEqualWhereASetCannotBeBuilt) {
+  job_.files.write("lent.toml", fmt::format("name = \"lent\"\n[[library]]\npath = \"{}\"\n"
+                                            "[decode_balancer]\npolicy = \"turns\"\n",
+                                            job_.files.path("lent.so")));
+  fs::copy_file(fs::path(TROUPE_PLUGIN_DIR) / "good_policies.so", job_.files.path("lent.so"));
+  ASSERT_EQ(job_.run({"--restart", "--policies", "lent.toml"}).code, 0);
+  EXPECT_EQ(troupe({"replay", ledger_}).code, 0);
+  fs::remove(job_.files.path("lent.so"));
+  const ProcessEnd gone = troupe({"replay", ledger_});
+  EXPECT_EQ(gone.code, 3) << gone.err;
+  EXPECT_NE(gone.out.find("its policy set cannot be built"), std::string::npos) << gone.out;
+}
+
 TEST_F(LedgerCommand, ARestartedJobGoesOnWithItsEpochs) {
   ASSERT_EQ(job_.run({"--restart"}).code, 0);
   const Json stats = Json::parse(troupe({"ledger", "stats", "--ledger", ledger_, "--json"}).out);

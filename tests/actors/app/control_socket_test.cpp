@@ -335,8 +335,8 @@ TEST_F(ControlSocketTest, RefusesWhatIsNoRequest) {
   EXPECT_EQ(error_code("7"), "bad_request");
   EXPECT_EQ(error_code(std::string("\xFF\xFE\x00\x01", 4)), "bad_request");
   EXPECT_EQ(error_code("{\"command\": \"show\""), "bad_request");
-  EXPECT_EQ(error_code("{\"command\": 5}"), "unknown_command");
-  EXPECT_EQ(error_code("{\"command\": {\"command\": {\"a\": [1]}}}"), "unknown_command");
+  EXPECT_EQ(error_code("{\"command\": 5}"), "bad_request");
+  EXPECT_EQ(error_code("{\"command\": {\"command\": {\"a\": [1]}}}"), "bad_request");
   EXPECT_EQ(error_code(R"({"command":"shwo"})"), "unknown_command");
   const Json near = ask(R"({"command":"shwo"})");
   EXPECT_NE(near["error"]["message"].get<std::string>().find("did you mean \"show\""),

@@ -170,6 +170,17 @@ TEST(OptionTable, TheFirstErrorIsKept) {
   EXPECT_NE(options.finish().error().message.find("queue.word"), std::string::npos);
 }
 
+TEST(OptionTable, EveryBoundInThousandthsIsInItsRange) {
+  for (std::int64_t bound = 0; bound <= 3000; ++bound) {
+    OptionTable options("t");
+    options.set("x", {std::stod(std::to_string(bound / 1000) + "." +
+                                std::to_string(1000 + bound % 1000).substr(1)),
+                      ""});
+    ASSERT_EQ(options.thousandths("x", -1, bound, bound), bound);
+    ASSERT_TRUE(options.finish().ok()) << bound;
+  }
+}
+
 TEST(OptionTable, ThousandthsRoundAndRefuseWhatIsNoNumber) {
   const auto read = [](OptionValue value) {
     OptionTable options("t");
@@ -181,6 +192,8 @@ TEST(OptionTable, ThousandthsRoundAndRefuseWhatIsNoNumber) {
   EXPECT_EQ(read({0.0005, ""}), std::make_pair(std::int64_t{1}, true));
   EXPECT_EQ(read({std::int64_t{10}, ""}), std::make_pair(std::int64_t{10'000}, true));
   EXPECT_EQ(read({10.01, ""}), std::make_pair(std::int64_t{-1}, false));
+  EXPECT_EQ(read({10.0000001, ""}), std::make_pair(std::int64_t{-1}, false));
+  EXPECT_EQ(read({-1e-9, ""}), std::make_pair(std::int64_t{-1}, false));
   EXPECT_EQ(read({1e300, ""}), std::make_pair(std::int64_t{-1}, false));
   EXPECT_EQ(read({std::numeric_limits<double>::quiet_NaN(), ""}),
             std::make_pair(std::int64_t{-1}, false));

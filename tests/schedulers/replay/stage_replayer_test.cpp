@@ -324,6 +324,26 @@ TEST(StageReplay, ASecondRunIsALifeOfItsOwn) {
   EXPECT_EQ(report.equal(), report.events());
 }
 
+TEST(StageReplay, ARunWithoutEventsBehindOneWithThemIsNobodysLife) {
+  auto entries = recorded(5);
+  const std::size_t of_first = entries.size();
+  const auto add = [&](LedgerEntry entry) {
+    entry.number = entries.size();
+    entries.push_back(std::move(entry));
+  };
+  add({0, entries.back().at_us + 1, {StageKind::driver, {}}, SetLive{{}, SwapCause::start, {}}});
+  for (const LedgerEntry& entry : recorded(9)) {
+    if (!std::holds_alternative<StageBegan>(entry.what) &&
+        !std::holds_alternative<StageTook>(entry.what))
+      add(entry);
+  }
+  ASSERT_GT(entries.size(), of_first + 9);
+  const StagesReport report = replay(entries);
+  EXPECT_EQ(report.lives.size(), 2U);
+  EXPECT_EQ(report.different(), 0);
+  EXPECT_EQ(report.equal(), report.events());
+}
+
 TEST(StageReplay, WhatCannotBeBuiltSaysWhy) {
   auto entries = recorded(3);
   std::get<StageBegan>(entries[0].what).policies.kinds["queue"].policy = "fcsf";

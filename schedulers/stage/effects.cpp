@@ -1,0 +1,3 @@
+#include "schedulers/stage/effects.hpp"
+
+template class std::vector<troupe::sched::Effect>;
