@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 namespace troupe::sched {
@@ -27,18 +28,17 @@ public:
         none_out_(static_cast<std::int64_t>(query.rows.size()) * kCertain) {}
 
   std::size_t best_count() const {
-    std::array<bool, SurvivalBuckets::kBuckets> wanted{};
-    mark(wanted);
-    const std::vector<std::int64_t> tried = drafts_.falling(wanted);
+    const auto [first, last] = buckets_to_try();
+    const auto tried = first <= last ? drafts_.falling(first, last) : std::vector<std::int64_t>{};
     CorrectedWalk costs(query_.costs, residuals_);
     Yield best{none_out_, ps_at(costs, 0)};
     std::size_t best_count = 0;
     std::size_t count = 0;
     std::int64_t out = none_out_;
     auto next = tried.begin();
-    for (std::size_t b = 0; b < wanted.size(); ++b) {
+    for (std::size_t b = 0; b < SurvivalBuckets::kBuckets; ++b) {
       const SurvivalBuckets::Bucket& bucket = drafts_.buckets()[b];
-      if (!wanted[b]) {
+      if (b < first || b > last) {
         count += bucket.count;
         out += bucket.sum;
         continue;
@@ -60,14 +60,15 @@ private:
     return std::max<std::int64_t>(1, costs.at(tokens));
   }
 
-  /// Which buckets may hold the best number, or one as good.
-  void mark(std::array<bool, SurvivalBuckets::kBuckets>& wanted) const {
+  /// The first and the last bucket that may hold the best number, or one as good; none when the
+  /// first is behind the last.
+  std::pair<std::size_t, std::size_t> buckets_to_try() const {
     std::array<Yield, SurvivalBuckets::kBuckets> at_most;
     CorrectedWalk costs(query_.costs, residuals_);
     Yield best{none_out_, ps_at(costs, 0)};
     std::size_t count = 0;
     std::int64_t out = none_out_;
-    for (std::size_t b = 0; b < wanted.size(); ++b) {
+    for (std::size_t b = 0; b < SurvivalBuckets::kBuckets; ++b) {
       const SurvivalBuckets::Bucket& bucket = drafts_.buckets()[b];
       if (bucket.count == 0) continue;
       const std::int64_t first = query_.rank_tokens[0] + static_cast<std::int64_t>(count) + 1;
@@ -78,8 +79,13 @@ private:
       const Yield border{out, ps_at(costs, count)};
       if (best < border) best = border;
     }
-    for (std::size_t b = 0; b < wanted.size(); ++b)
-      wanted[b] = drafts_.buckets()[b].count > 0 && !(at_most[b] < best);
+    std::pair<std::size_t, std::size_t> found{SurvivalBuckets::kBuckets, 0};
+    for (std::size_t b = 0; b < SurvivalBuckets::kBuckets; ++b) {
+      if (drafts_.buckets()[b].count == 0 || at_most[b] < best) continue;
+      found.first = std::min(found.first, b);
+      found.second = b;
+    }
+    return found;
   }
 
   const DraftQuery& query_;

@@ -86,16 +86,18 @@ public:
     read(tokens);
     if (ps_ == StepCosts::kNever) return ps_;
     if (tokens >= octave_end_) begin_octave(tokens);
-    const std::int64_t part = slope_ * (std::max<std::int64_t>(1, tokens) - octave_begin_);
-    const std::int64_t off = off_ + (part >= 0 ? part >> shift_ : -(-part >> shift_));
-    return scale(ps_, Residuals::kOne + off, Residuals::kOne);
+    return scale(ps_, Residuals::kOne + off_at(tokens), Residuals::kOne);
   }
 
   /// A time that at() is not below from `from` to `to`, where the table never falls.
   /// @pre `from` is not below the size before; counts as the size before what is asked next
   std::int64_t lowest(std::int64_t from, std::int64_t to) {
     read(from);
-    return scale(ps_, Residuals::kOne + residuals_.lowest(from, to), Residuals::kOne);
+    if (from >= octave_end_) begin_octave(from);
+    const bool is_straight = to < octave_end_;
+    const std::int64_t off =
+        is_straight ? std::min(off_at(from), off_at(to)) : residuals_.lowest(from, to);
+    return scale(ps_, Residuals::kOne + off, Residuals::kOne);
   }
 
 private:
@@ -103,6 +105,12 @@ private:
     if (tokens <= same_until_) return;
     ps_ = costs_.at(tokens);
     same_until_ = costs_.same_until(tokens);
+  }
+
+  /// @pre `tokens` is in the octave
+  std::int64_t off_at(std::int64_t tokens) const noexcept {
+    const std::int64_t part = slope_ * (std::max<std::int64_t>(1, tokens) - octave_begin_);
+    return off_ + (part >= 0 ? part >> shift_ : -(-part >> shift_));
   }
 
   void begin_octave(std::int64_t tokens) {

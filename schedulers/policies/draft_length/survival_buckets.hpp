@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <span>
 #include <vector>
 
@@ -21,19 +22,35 @@ inline std::span<const std::int64_t> survivals_of(const DraftRow& row, bool old)
   return survivals.first(std::min(survivals.size(), row.survivals.size()));
 }
 
-/// All survivals, with how many lie in each bucket and their sum. Bucket 0 holds the likeliest; one
-/// out of 0 .. 2^30 lies in the nearest bucket.
+/// Survivals by their leading digits. Bucket 0 holds the likeliest; one out of 0 .. 2^30 lies in
+/// the nearest bucket.
+struct SurvivalBucket {
+  static constexpr std::size_t kBuckets = 128;
+  static constexpr int kShift = 23; ///< kCertain >> kShift is kBuckets.
+
+  static std::size_t of(std::int64_t survival) noexcept {
+    const std::int64_t from_top = (kCertain - survival) >> kShift;
+    return static_cast<std::size_t>(
+        std::clamp<std::int64_t>(from_top, 0, static_cast<std::int64_t>(kBuckets) - 1));
+  }
+  /// The highest survival of a bucket.
+  static std::int64_t highest(std::size_t bucket) noexcept {
+    if (bucket == 0) return std::numeric_limits<std::int64_t>::max();
+    return kCertain - (static_cast<std::int64_t>(bucket) << kShift);
+  }
+  /// What all survivals of a bucket are above.
+  static std::int64_t below(std::size_t bucket) noexcept {
+    return bucket + 1 == kBuckets ? std::numeric_limits<std::int64_t>::min() : highest(bucket + 1);
+  }
+};
+
+/// All survivals, with how many lie in each bucket and their sum.
 class SurvivalBuckets {
 public:
-  static constexpr std::size_t kBuckets = 128;
+  static constexpr std::size_t kBuckets = SurvivalBucket::kBuckets;
   struct Bucket {
     std::size_t count = 0;
     std::int64_t sum = 0;
-  };
-
-  struct Cut {
-    std::int64_t least = 0; ///< Survival of the last one.
-    std::size_t equal = 0;  ///< Drafts among them with just that survival.
   };
 
   SurvivalBuckets(std::span<const DraftRow> rows, bool old) {
@@ -44,7 +61,7 @@ public:
     std::int64_t* next = values_.data();
     for (const DraftRow& row : rows) {
       for (const std::int64_t survival : survivals_of(row, old)) {
-        Bucket& bucket = buckets_[bucket_of(survival)];
+        Bucket& bucket = buckets_[SurvivalBucket::of(survival)];
         ++bucket.count;
         bucket.sum += survival;
         *next++ = survival;
@@ -55,44 +72,20 @@ public:
   std::size_t size() const noexcept { return values_.size(); }
   std::span<const Bucket> buckets() const noexcept { return buckets_; }
 
-  std::vector<std::int64_t> falling() const {
-    std::vector<std::int64_t> all = values_;
-    std::sort(all.begin(), all.end(), std::greater<>{});
-    return all;
-  }
-  /// The survivals of the buckets in `wanted`, falling.
-  std::vector<std::int64_t> falling(const std::array<bool, kBuckets>& wanted) const {
+  std::vector<std::int64_t> falling() const { return falling(0, kBuckets - 1); }
+  /// The survivals of the buckets from `first` to `last`, falling.
+  std::vector<std::int64_t> falling(std::size_t first, std::size_t last) const {
+    const std::int64_t highest = SurvivalBucket::highest(first);
+    const std::int64_t below = SurvivalBucket::below(last);
     std::vector<std::int64_t> found;
     for (const std::int64_t value : values_) {
-      if (wanted[bucket_of(value)]) found.push_back(value);
+      if ((value > below || last + 1 == kBuckets) && value <= highest) found.push_back(value);
     }
     std::sort(found.begin(), found.end(), std::greater<>{});
     return found;
   }
 
-  /// Where the likeliest `count` end. @pre 1 <= count <= size()
-  Cut cut(std::size_t count) const {
-    std::array<bool, kBuckets> wanted{};
-    std::size_t before = 0;
-    std::size_t bucket = 0;
-    while (before + buckets_[bucket].count < count)
-      before += buckets_[bucket++].count;
-    wanted[bucket] = true;
-    const std::vector<std::int64_t> values = falling(wanted);
-    const std::int64_t least = values[count - before - 1];
-    const auto first = std::lower_bound(values.begin(), values.end(), least, std::greater<>{});
-    return {least, count - before - static_cast<std::size_t>(first - values.begin())};
-  }
-
 private:
-  static constexpr int kShift = 23; ///< kCertain >> kShift is kBuckets.
-
-  static std::size_t bucket_of(std::int64_t survival) noexcept {
-    const std::int64_t from_top = (kCertain - survival) >> kShift;
-    return static_cast<std::size_t>(
-        std::clamp<std::int64_t>(from_top, 0, static_cast<std::int64_t>(kBuckets) - 1));
-  }
-
   std::vector<std::int64_t> values_;
   std::array<Bucket, kBuckets> buckets_{};
 };

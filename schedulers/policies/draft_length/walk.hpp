@@ -21,6 +21,12 @@ struct Draft {
   std::uint32_t position = 0;
 };
 
+/// The likelier one; of equal ones the lower row, then the earlier position.
+inline bool likelier(const Draft& a, const Draft& b) noexcept {
+  if (a.survival != b.survival) return a.survival > b.survival;
+  return a.row != b.row ? a.row < b.row : a.position < b.position;
+}
+
 /// All drafts, the likeliest first; of equal ones the lower row, then the earlier position. A draft
 /// never comes before one that it builds on, because survivals do not rise within a row.
 inline std::vector<Draft> ranked(std::span<const DraftRow> rows, bool old) {
@@ -30,10 +36,7 @@ inline std::vector<Draft> ranked(std::span<const DraftRow> rows, bool old) {
     for (std::uint32_t position = 0; position < survivals.size(); ++position)
       drafts.push_back({survivals[position], row, position});
   }
-  std::sort(drafts.begin(), drafts.end(), [](const Draft& a, const Draft& b) {
-    if (a.survival != b.survival) return a.survival > b.survival;
-    return a.row != b.row ? a.row < b.row : a.position < b.position;
-  });
+  std::sort(drafts.begin(), drafts.end(), likelier);
   return drafts;
 }
 
