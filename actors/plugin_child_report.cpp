@@ -23,13 +23,13 @@ std::string last_words(std::string printed) {
   return line.empty() ? "" : "; it printed: " + printable(line, 300);
 }
 
+} // namespace
+
 std::string signal_text(int number) {
   const char* short_name = ::sigabbrev_np(number);
   return short_name != nullptr ? fmt::format("SIG{}", short_name)
                                : fmt::format("signal {}", number);
 }
-
-} // namespace
 
 void begin_child() {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);

@@ -28,6 +28,9 @@ void report_line(const std::string& line);
 
 // -- In the parent --
 
+/// "SIGKILL", or "signal 63" for one without a name.
+std::string signal_text(int number);
+
 /// What became of the child: signal, exit code or time, with the phase it was in; "" when it said
 /// that all is well.
 std::string what_happened(const ChildEnd& end, std::int64_t phase_ms);

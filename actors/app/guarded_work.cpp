@@ -1,5 +1,7 @@
 #include "actors/app/guarded_work.hpp"
 
+#include "actors/plugin_child_report.hpp"
+
 #include <algorithm>
 #include <array>
 #include <cerrno>
@@ -63,10 +65,7 @@ std::string end_text(int status) {
   if (!WIFSIGNALED(status)) {
     return "somebody in the process ended it with exit code " + std::to_string(WEXITSTATUS(status));
   }
-  const char* name = sigabbrev_np(WTERMSIG(status));
-  return "the process was ended by " + (name == nullptr
-                                            ? "signal " + std::to_string(WTERMSIG(status))
-                                            : "SIG" + std::string(name));
+  return "the process was ended by " + actors::signal_text(WTERMSIG(status));
 }
 
 /// Waits for the child; what it says goes to `end`.

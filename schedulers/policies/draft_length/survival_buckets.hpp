@@ -38,9 +38,10 @@ struct SurvivalBucket {
     if (bucket == 0) return std::numeric_limits<std::int64_t>::max();
     return kCertain - (static_cast<std::int64_t>(bucket) << kShift);
   }
-  /// What all survivals of a bucket are above.
-  static std::int64_t below(std::size_t bucket) noexcept {
-    return bucket + 1 == kBuckets ? std::numeric_limits<std::int64_t>::min() : highest(bucket + 1);
+  /// The lowest survival of a bucket.
+  static std::int64_t lowest(std::size_t bucket) noexcept {
+    if (bucket + 1 == kBuckets) return std::numeric_limits<std::int64_t>::min();
+    return highest(bucket + 1) + 1;
   }
 };
 
@@ -76,10 +77,10 @@ public:
   /// The survivals of the buckets from `first` to `last`, falling.
   std::vector<std::int64_t> falling(std::size_t first, std::size_t last) const {
     const std::int64_t highest = SurvivalBucket::highest(first);
-    const std::int64_t below = SurvivalBucket::below(last);
+    const std::int64_t lowest = SurvivalBucket::lowest(last);
     std::vector<std::int64_t> found;
     for (const std::int64_t value : values_) {
-      if ((value > below || last + 1 == kBuckets) && value <= highest) found.push_back(value);
+      if (value >= lowest && value <= highest) found.push_back(value);
     }
     std::sort(found.begin(), found.end(), std::greater<>{});
     return found;

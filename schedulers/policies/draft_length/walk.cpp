@@ -20,8 +20,7 @@ std::size_t take_likeliest(std::span<const DraftRow> rows, std::size_t count,
   while (whole + held[last] < taken)
     whole += held[last++];
   const std::int64_t highest = SurvivalBucket::highest(last);
-  const std::int64_t below = SurvivalBucket::below(last);
-  const bool lowest = last + 1 == SurvivalBucket::kBuckets;
+  const std::int64_t lowest = SurvivalBucket::lowest(last);
   std::vector<Draft> rest;
   rest.reserve(held[last]);
   for (std::uint32_t row = 0; row < rows.size(); ++row) {
@@ -29,8 +28,7 @@ std::size_t take_likeliest(std::span<const DraftRow> rows, std::size_t count,
     for (std::uint32_t position = 0; position < rows[row].survivals.size(); ++position) {
       const std::int64_t survival = rows[row].survivals[position];
       length += survival > highest ? 1 : 0;
-      const bool is_last = survival <= highest && (survival > below || lowest);
-      if (is_last) rest.push_back({survival, row, position});
+      if (survival >= lowest && survival <= highest) rest.push_back({survival, row, position});
     }
     lengths[row] += length;
   }
